@@ -84,7 +84,7 @@ pub enum Reason {
     /// All members have the priority of their group.
     PriorityMatches,
     /// Capacity was requested from a cluster autoscaler.
-    CapacityAsked,
+    CapacityRequested,
     /// The autoscaler accepted the request.
     CapacityAccepted,
     /// The autoscaler reports that the capacity is provisioned.
@@ -94,7 +94,7 @@ pub enum Reason {
     /// The request for capacity was withdrawn.
     CapacityNotNeeded,
     /// A certificate authority was created for the webhook (events on the Secrets, as the next three).
-    AuthorityMade,
+    AuthorityCreated,
     /// Certificates are signed by another certificate authority from now on.
     AuthorityChanged,
     /// The webhook has a new certificate.
@@ -104,13 +104,13 @@ pub enum Reason {
     /// No node can be freed for a critical add-on (event on the pod).
     CriticalAddonUnschedulable,
     /// A critical add-on fits on a node, or will fit when terminating pods have terminated (event on the pod).
-    CriticalAddonHasRoom,
+    CriticalAddonFits,
     /// No pod is evicted for a critical add-on while kube-scheduler may be down (event on the pod).
-    SchedulerSilent,
+    SchedulerNotResponding,
     /// A taint reserves a node for a critical add-on (event on the node).
-    KeptForCriticalAddon,
+    ReservedForCriticalAddon,
     /// That taint was removed (event on the node).
-    NotKeptAnyMore,
+    ReservationEnded,
     /// Giveway only observes: the action was not carried out.
     Observing,
     /// Giveway is switched off.
@@ -161,20 +161,20 @@ impl Reason {
             Self::NoPreemptor => "NoPreemptor",
             Self::PriorityMismatch => "PriorityMismatch",
             Self::PriorityMatches => "PriorityMatches",
-            Self::CapacityAsked => "CapacityAsked",
+            Self::CapacityRequested => "CapacityRequested",
             Self::CapacityAccepted => "CapacityAccepted",
             Self::CapacityProvisioned => "CapacityProvisioned",
             Self::CapacityFailed => "CapacityFailed",
             Self::CapacityNotNeeded => "CapacityNotNeeded",
-            Self::AuthorityMade => "AuthorityMade",
+            Self::AuthorityCreated => "AuthorityCreated",
             Self::AuthorityChanged => "AuthorityChanged",
             Self::CertificateRenewed => "CertificateRenewed",
             Self::CertificateUnusable => "CertificateUnusable",
             Self::CriticalAddonUnschedulable => "CriticalAddonUnschedulable",
-            Self::CriticalAddonHasRoom => "CriticalAddonHasRoom",
-            Self::SchedulerSilent => "SchedulerSilent",
-            Self::KeptForCriticalAddon => "KeptForCriticalAddon",
-            Self::NotKeptAnyMore => "NotKeptAnyMore",
+            Self::CriticalAddonFits => "CriticalAddonFits",
+            Self::SchedulerNotResponding => "SchedulerNotResponding",
+            Self::ReservedForCriticalAddon => "ReservedForCriticalAddon",
+            Self::ReservationEnded => "ReservationEnded",
             Self::Observing => "Observing",
             Self::SwitchedOff => "SwitchedOff",
             Self::NotServed => "NotServed",

@@ -81,7 +81,7 @@ impl Evidence {
 
     /// Returns the operator's last event about why no pod is evicted for it, unless a plan was made since.
     fn last_event(&self) -> Option<&Happening> {
-        let waits = [Reason::CriticalAddonUnschedulable, Reason::CriticalAddonHasRoom, Reason::SchedulerSilent];
+        let waits = [Reason::CriticalAddonUnschedulable, Reason::CriticalAddonFits, Reason::SchedulerNotResponding];
         let last = self
             .events
             .iter()
@@ -196,10 +196,10 @@ mod tests {
         assert_eq!(waits(&unschedulable, &[], &[]).as_deref(), Some(hold_off));
         let events = [
             ("2026-11-22T11:59:50Z", "CriticalAddonUnschedulable"),
-            ("2026-11-22T11:59:55Z", "SchedulerSilent"),
+            ("2026-11-22T11:59:55Z", "SchedulerNotResponding"),
             ("2026-11-22T11:59:59Z", "FailedScheduling"),
         ];
-        let silent = "SchedulerSilent (5s ago): SchedulerSilent says why.";
+        let silent = "SchedulerNotResponding (5s ago): SchedulerNotResponding says why.";
         assert_eq!(waits(&unschedulable, &events, &[]).as_deref(), Some(silent));
         // A plan was made since: the earlier event does not apply.
         let dropped = plan("Cancelled", "2026-11-22T11:59:57Z");

@@ -60,7 +60,7 @@ impl Arbiter {
                     "Waits for {seconds} s. No pod is evicted for it, because kube-scheduler may be down: its Lease {} is not renewed, and it has not decided about any pod since.",
                     self.config.scheduler_lease
                 );
-                self.tell_waiting(&pod, Reason::SchedulerSilent, message, clock.now);
+                self.tell_waiting(&pod, Reason::SchedulerNotResponding, message, clock.now);
                 continue;
             }
             let Some(uid) = self.model.uid_of(&preemptor).cloned() else { continue };
@@ -130,7 +130,7 @@ impl Arbiter {
                             "The pod will fit on node {node} when terminating pods there have been deleted; no pod is evicted."
                         ),
                     };
-                    self.tell_waiting(&pod, Reason::CriticalAddonHasRoom, message, clock.now);
+                    self.tell_waiting(&pod, Reason::CriticalAddonFits, message, clock.now);
                 }
                 Rescue::Nothing => {}
             }
@@ -184,7 +184,7 @@ impl Arbiter {
         }
         tracing::warn!(%pod, %message, "no pod is evicted for a critical add-on");
         self.metrics.outcome(reason);
-        let warning = reason != Reason::CriticalAddonHasRoom;
+        let warning = reason != Reason::CriticalAddonFits;
         self.tell(&preemptor, warning, reason, "Rescuing", message);
     }
 
@@ -222,13 +222,13 @@ impl Arbiter {
         let Some(node_uid) = self.model.nodes.get(node).cloned() else { return };
         let (reason, note) = match add {
             true => (
-                Reason::KeptForCriticalAddon,
+                Reason::ReservedForCriticalAddon,
                 Sentence::from(format!("The taint CriticalAddonsOnly={uid}:NoSchedule keeps the node for "))
                     .then(preemptor)
                     .text(" until it is bound, for ten minutes at most."),
             ),
             false => (
-                Reason::NotKeptAnyMore,
+                Reason::ReservationEnded,
                 Sentence::from(format!("The taint CriticalAddonsOnly={uid}:NoSchedule for "))
                     .then(preemptor)
                     .text(" was removed."),

@@ -171,7 +171,7 @@ impl Ask {
         );
         let (reason, message) = match found.map(|record| &record.progress) {
             None | Some(Progress::Pending) => {
-                (Reason::CapacityAsked, format!("{asked}, which has not been accepted yet."))
+                (Reason::CapacityRequested, format!("{asked}, which has not been accepted yet."))
             }
             Some(Progress::Accepted) => (Reason::CapacityAccepted, format!("{asked}, which was accepted.")),
             Some(Progress::Provisioned) => {
@@ -228,7 +228,7 @@ impl Ask {
             }
         }
         Ok(WaitReason {
-            reason: if bound == members.len() { Reason::CapacityProvisioned } else { Reason::CapacityAsked },
+            reason: if bound == members.len() { Reason::CapacityProvisioned } else { Reason::CapacityRequested },
             message: format!(
                 "Capacity for {} is requested from the cluster autoscaler by {}, of which {} bound.",
                 pods(members.len()),

@@ -82,7 +82,7 @@ fn capacity_is_requested_after_a_time_or_at_once_for_a_plan_and_withdrawn_withou
     assert!(scene.pass(Some(Wait::Capacity), 0).is_empty());
     assert!(scene.pass(Some(Wait::Capacity), 29).is_empty());
     let asked = name(&scene.pass(Some(Wait::Capacity), 30));
-    assert_eq!(scene.reason().0, Reason::CapacityAsked);
+    assert_eq!(scene.reason().0, Reason::CapacityRequested);
     scene.request(&asked, "Accepted");
     let (group, request) = (scene.world.key("g"), scene.world.key(&asked));
     let call = CallKey::RequestCapacity { group, request };
@@ -133,7 +133,7 @@ fn each_member_has_a_placeholder_and_the_capacity_exists_when_all_are_bound() {
     scene.placeholder("g1", None);
     assert!(scene.pass(Some(Wait::Postponed), 1).is_empty());
     let words = "Capacity for 2 pods is requested from the cluster autoscaler by 2 placeholders, of which 1 is bound.";
-    assert_eq!(scene.reason(), (Reason::CapacityAsked, words));
+    assert_eq!(scene.reason(), (Reason::CapacityRequested, words));
     // A placeholder that is not needed any more is deleted; all of them are deleted when the gang is not pending.
     scene.placeholder("gone", Some("n1"));
     let commands = scene.pass(Some(Wait::Postponed), 2);

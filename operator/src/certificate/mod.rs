@@ -214,7 +214,7 @@ impl CertificateKeeper {
         match step {
             RotationStep::Found(why) => {
                 let note = format!("A certificate authority was created for the webhook: {why}.");
-                self.publish(read, AUTHORITY_SECRET, Reason::AuthorityMade, note);
+                self.publish(read, AUTHORITY_SECRET, Reason::AuthorityCreated, note);
             }
             RotationStep::Prepare(why) => {
                 let note = format!(
@@ -222,7 +222,7 @@ impl CertificateKeeper {
                      it was announced to them.",
                     self.policy.settle.as_secs()
                 );
-                self.publish(read, AUTHORITY_SECRET, Reason::AuthorityMade, note);
+                self.publish(read, AUTHORITY_SECRET, Reason::AuthorityCreated, note);
             }
             RotationStep::Demote => {
                 let note = "The stored certificate authority is not the one that API servers trust: it is announced to \

@@ -101,7 +101,7 @@ pub async fn a_gang_preempts_after_its_delay_if_the_limit_of_the_node_pool_is_to
     let (_, gang) = create_full_nodes_and_gang(world, 2, 16).await;
     let half = format!("of which {ON_A_NODE} are bound");
     wait_for("Karpenter has created nodes up to its limit", LIMIT, async || {
-        let said = gang.wait_condition(CAPACITY_REQUESTED, "True", "CapacityAsked", LIMIT).await;
+        let said = gang.wait_condition(CAPACITY_REQUESTED, "True", "CapacityRequested", LIMIT).await;
         if said.contains(&half) { Ok(()) } else { Err(said) }
     })
     .await;

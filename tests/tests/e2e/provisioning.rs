@@ -151,7 +151,7 @@ async fn a_fulfilled_request_lets_a_gang_start_without_evictions() {
     let template = templates.get(&set.pod_template_ref.name).await.unwrap().template.unwrap().spec.unwrap();
     assert!(template.scheduling_gates.is_none(), "{template:?}");
     assert_eq!(template.containers[0].resources.as_ref().unwrap().requests.as_ref().unwrap()["cpu"].0, "1");
-    expect_condition(&gang, CAPACITY_REQUESTED, "True CapacityAsked", "which has not been accepted yet.").await;
+    expect_condition(&gang, CAPACITY_REQUESTED, "True CapacityRequested", "which has not been accepted yet.").await;
     set_conditions(&world, &request, &["Accepted"]).await;
     expect_condition(
         &gang,
@@ -243,7 +243,7 @@ async fn placeholders_request_nodes_for_a_gang_without_evictions() {
     let low = world.fill(&nodes).priority("low").singles().await;
     let late = world.gang("train", 8).priority("high").spec(|spec| spec.preemption_delay_seconds = Some(600));
     let gang = late.create().await;
-    expect_condition(&gang, CAPACITY_REQUESTED, "True CapacityAsked", "placeholders, of which 0 are bound.").await;
+    expect_condition(&gang, CAPACITY_REQUESTED, "True CapacityRequested", "placeholders, of which 0 are bound.").await;
     autoscale(&world, &gang, 2).await;
     wait_placeholders_removed(&world).await;
     expect_condition(&gang, CAPACITY_REQUESTED, "False CapacityNotNeeded", "").await;
@@ -264,7 +264,7 @@ async fn a_gang_preempts_after_its_delay_if_the_autoscaler_adds_too_few_nodes() 
     world.fill(&nodes).priority("low").singles().await;
     let late = world.gang("train", 8).priority("high").spec(|spec| spec.preemption_delay_seconds = Some(25));
     let gang = late.create().await;
-    expect_condition(&gang, CAPACITY_REQUESTED, "True CapacityAsked", "").await;
+    expect_condition(&gang, CAPACITY_REQUESTED, "True CapacityRequested", "").await;
     autoscale(&world, &gang, 1).await;
     let evicted = world.audit().await.evicted_names();
     assert!(evicted.len() >= 4, "{evicted:?}");

@@ -84,7 +84,7 @@ async fn no_pod_is_evicted_for_an_add_on_while_kube_scheduler_is_down() {
     let dns = addon(&world, "dns").create().await;
     dns.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
     world.plane().process("kube-scheduler").unwrap().kill();
-    let event = dns.wait_event("SchedulerSilent", MINUTE).await;
+    let event = dns.wait_event("SchedulerNotResponding", MINUTE).await;
     assert!(
         event.ends_with("No pod is evicted for it, because kube-scheduler may be down: its Lease kube-system/kube-scheduler is not renewed, and it has not decided about any pod since."),
         "{event}"

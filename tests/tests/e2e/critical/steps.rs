@@ -71,11 +71,11 @@ async fn the_three_steps_are_tried_in_order() {
     // Events on the node.
     wait_untainted(&world).await;
     let nodes = Kit { namespace: "default".to_owned(), ..world.kit() };
-    let kept = wait_for_event(&nodes, "Node", "slow-000", "KeptForCriticalAddon", MINUTE).await;
+    let kept = wait_for_event(&nodes, "Node", "slow-000", "ReservedForCriticalAddon", MINUTE).await;
     let taint = format!("The taint CriticalAddonsOnly={}:NoSchedule", second.uid);
     let preemptor = format!("critical add-on a pod of another namespace (UID {})", second.uid);
     assert_eq!(kept, format!("{taint} keeps the node for {preemptor} until it is bound, for ten minutes at most."));
-    let removed = wait_for_event(&nodes, "Node", "slow-000", "NotKeptAnyMore", MINUTE).await;
+    let removed = wait_for_event(&nodes, "Node", "slow-000", "ReservationEnded", MINUTE).await;
     assert_eq!(removed, format!("{taint} for {preemptor} was removed."));
     let metrics = world.operator_metrics().await;
     for step in 1..=3 {
