@@ -48,7 +48,7 @@ Examples:
   kubectl giveway cleanup all --dry-run        What `helm uninstall` will remove, give back and leave.
   kubectl giveway cleanup all                  What it runs last, after the operator was deleted.
 
-From pods: nominations, annotations of Giveway, and with --release-held-pods the gate. Without that flag, gated pods are
+From pods: nominations, annotations of Giveway, and with --ungate-pods the gate. Without that flag, gated pods are
 listed and stay gated: otherwise gangs would start in parts. From PodGroups: the finalizer. From nodes: taints, as `cleanup
 taints` does. Placeholder pods and ProvisioningRequests of PodGroups are deleted, and in Giveway's namespace the Secrets and
 the Lease that the operator created, and the ConfigMap of `mode`. Labels of pods and owners belong to their users, and stay. A
@@ -64,7 +64,7 @@ pub(crate) struct CleanAllArgs {
 
     /// Also remove the gate of gated pods, so that they start without waiting for the rest of their group.
     #[arg(long)]
-    pub(crate) release_held_pods: bool,
+    pub(crate) ungate_pods: bool,
 
     /// Do not ask whether an operator runs. The Job of `helm uninstall` does not: the operator has lost its rights by then.
     #[arg(long)]

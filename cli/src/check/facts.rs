@@ -56,7 +56,7 @@ pub(super) struct Installation {
     /// Unfinished changes of PriorityClasses.
     pub(super) interrupted: Known<Vec<Interrupted>>,
     /// Number of pods with Giveway's scheduling gate.
-    pub(super) held: Known<usize>,
+    pub(super) gated: Known<usize>,
     /// PriorityClasses, and pods with a threshold and a budget.
     pub(super) exposure: Known<Exposure>,
     /// The open circuit breakers.

@@ -79,7 +79,7 @@ pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Installation, Cl
         tolerations: tolerations(api).await?,
         interrupted: interrupted(&ClassStore { api, namespace }).await?,
         breakers: breakers(api, &world, now).await?,
-        held: world.as_ref().map(gated_pods).map_err(String::clone),
+        gated: world.as_ref().map(gated_pods).map_err(String::clone),
         exposure: world.map(|world| exposure(&world)),
     })
 }

@@ -160,7 +160,7 @@ fn guard(facts: &Installation) -> Finding {
 /// Returns whether an operator leads, and how many pods stay gated without one.
 fn operator(facts: &Installation) -> Vec<Finding> {
     let leader = leader(facts);
-    let gated = match &facts.held {
+    let gated = match &facts.gated {
         Ok(gated) if leader.status == Status::Fail => *gated,
         _ => 0,
     };
@@ -168,7 +168,7 @@ fn operator(facts: &Installation) -> Vec<Finding> {
     if gated > 0 {
         let pods = counted(gated, "pod has", "pods have");
         found.push(Finding::fail(
-            "held",
+            "gated",
             format!("{pods} the scheduling gate {GATE}, and no operator runs that would remove it."),
             format!(
                 "Start the operator. A user who may update podgroups/breakglass can remove the gate of a pod: kubectl \

@@ -81,7 +81,7 @@ async fn clean(args: &CleanAllArgs, namespace: &str, connection: &ClusterConnect
     sweep.all(GROUPS, traces::of_group).await?;
     sweep.all(REQUESTS, traces::of_request).await?;
     sweep.made_by_the_operator(namespace).await?;
-    sweep.all(PODS, |pod| traces::of_pod(pod, args.release_held_pods)).await?;
+    sweep.all(PODS, |pod| traces::of_pod(pod, args.ungate_pods)).await?;
     let Sweep { status, done, .. } = sweep;
     if done == 0 {
         telling.say("No pod or group has anything of Giveway's.\n");
@@ -216,7 +216,7 @@ impl Sweep<'_> {
                 Leftover::Gate(true) => format!("{object}: gate {removed}: it starts without its group\n"),
                 Leftover::Gate(false) => format!(
                     "{object}: GATED, and no operator will remove the gate: delete it, or uninstall with \
-                     uninstall.releaseHeldPods=true\n"
+                     uninstall.ungatePods=true\n"
                 ),
                 Leftover::Nomination(node) => format!("{object}: nomination to node {node} {removed}\n"),
                 Leftover::Annotation(key) => format!("{object}: annotation {key} {removed}\n"),

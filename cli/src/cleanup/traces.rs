@@ -71,7 +71,7 @@ pub(super) fn of_request(request: &Value) -> Cleaning {
 
 /// Returns the cleaning of a pod. Its labels are not removed: they come from its owner and have no effect without
 /// Giveway.
-pub(super) fn of_pod(pod: &Value, release_held: bool) -> Cleaning {
+pub(super) fn of_pod(pod: &Value, ungate: bool) -> Cleaning {
     if is_made_for_a_group(pod, LABEL_PLACEHOLDER) {
         return deletion();
     }
@@ -79,8 +79,8 @@ pub(super) fn of_pod(pod: &Value, release_held: bool) -> Cleaning {
     let gates = pod["spec"]["schedulingGates"].as_array().map(Vec::as_slice).unwrap_or_default();
     let has_gate = gates.iter().any(|gate| gate["name"] == GATE);
     if has_gate {
-        found.push(Leftover::Gate(release_held));
-        if release_held {
+        found.push(Leftover::Gate(ungate));
+        if ungate {
             let others: Vec<&Value> = gates.iter().filter(|gate| gate["name"] != GATE).collect();
             patch["spec"]["schedulingGates"] = if others.is_empty() { Value::Null } else { json!(others) };
         }
@@ -99,7 +99,7 @@ pub(super) fn of_pod(pod: &Value, release_held: bool) -> Cleaning {
     let mut annotations = Map::new();
     for key in pod["metadata"]["annotations"].as_object().into_iter().flatten().map(|(key, _)| key) {
         // A pod that stays gated keeps its annotations, so that a new installation of Giveway finds it unchanged.
-        if key.starts_with(PREFIX) && (release_held || !has_gate) {
+        if key.starts_with(PREFIX) && (ungate || !has_gate) {
             found.push(Leftover::Annotation(key.clone()));
             annotations.insert(key.clone(), Value::Null);
         }

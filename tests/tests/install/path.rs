@@ -149,7 +149,7 @@ async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely
         "clusterrole/giveway-operator: would be deleted",
         "deployment/giveway-webhook: would be deleted",
         "customresourcedefinition/podgroups.scheduling.giveway.dev: stays, with 2 objects",
-        "pod/default/lonely-0: GATED, and no operator will remove the gate: delete it, or uninstall with uninstall.releaseHeldPods=true",
+        "pod/default/lonely-0: GATED, and no operator will remove the gate: delete it, or uninstall with uninstall.ungatePods=true",
         "podgroup/default/lonely: finalizer would be removed",
         "secret/giveway-system/giveway-webhook-ca: would be deleted",
         "lease/giveway-system/giveway-operator: would be deleted",
@@ -159,7 +159,7 @@ async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely
     }
     assert_eq!(preview, cli(&["cleanup", "all", "--dry-run"]), "nothing was written");
 
-    let upgrade = ["upgrade", "giveway", &path, "--reset-then-reuse-values", "--set", "uninstall.releaseHeldPods=true"];
+    let upgrade = ["upgrade", "giveway", &path, "--reset-then-reuse-values", "--set", "uninstall.ungatePods=true"];
     succeeds(helm(&mut world, &[&upgrade[..], &["--force-conflicts"]].concat())).await;
     let uninstall = helm(&mut world, &["uninstall", "giveway"]);
     run_hook(&mut world, "giveway-uninstall", &find).await;

@@ -104,7 +104,7 @@ pub(in super::super) fn healthy() -> Installation {
         provisioning: None,
         tolerations: Ok(Vec::new()),
         interrupted: Ok(Vec::new()),
-        held: Ok(3),
+        gated: Ok(3),
         exposure: Ok(Exposure::default()),
         breakers: Ok(OpenBreakers::default()),
     }
@@ -338,10 +338,10 @@ fn a_lease_that_is_a_little_late_or_ahead_of_this_clock_is_fresh() {
 
 #[test]
 fn gated_pods_are_reported_with_a_remedy_when_no_operator_leads() {
-    let down = |held| operator(&Installation { lease: Ok(lease(60, "a-1")), held, ..healthy() });
+    let down = |gated| operator(&Installation { lease: Ok(lease(60, "a-1")), gated, ..healthy() });
     let found = down(Ok(3));
     assert_eq!(found.len(), 2, "{found:#?}");
-    assert_eq!((found[1].status, found[1].check), (Status::Fail, "held"));
+    assert_eq!((found[1].status, found[1].check), (Status::Fail, "gated"));
     assert_eq!(
         found[1].message,
         "3 pods have the scheduling gate scheduling.giveway.dev/pod-group, and no operator runs that would remove it."
