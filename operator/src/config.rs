@@ -81,7 +81,7 @@ pub struct Config {
     /// Seconds that ungated pods may take to be bound in any case before their placement is checked again. They get more
     /// time while kube-scheduler binds other pods.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub release_timeout_seconds: u64,
+    pub binding_timeout_seconds: u64,
 
     /// How long a node may be not ready before plans that have evicted pods are cancelled because of it, such as 60s.
     /// 0s: at once.

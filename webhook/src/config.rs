@@ -63,18 +63,18 @@ pub struct Config {
     /// Seconds for which the guard delays a rejection; below the timeout of its webhook configuration. kube-scheduler
     /// retries at once when it is rejected at once.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(0..=28), value_name = "SECONDS")]
-    pub guard_hold_seconds: u64,
+    pub guard_delay_seconds: u64,
 
     /// Maximum number of seconds for which a rejection is delayed when there are many: then at most four rejections a
     /// second are sent, unless that would delay one for longer.
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u64).range(0..=28), value_name = "SECONDS")]
-    pub guard_longest_hold_seconds: u64,
+    pub guard_max_delay_seconds: u64,
 
     /// Maximum number of rejections that the guard delays at the same time; others are sent at once. Each occupies a
     /// seat of the API server's priority level workload-high, which has about 98 of them and serves
     /// kube-controller-manager too.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=100_000), value_name = "COUNT")]
-    pub guard_max_held: u32,
+    pub guard_max_delayed: u32,
 
     /// Remove expired taints that reserve nodes for critical add-ons, while no operator runs that would remove them.
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "true|false")]
@@ -120,8 +120,8 @@ impl Config {
     pub fn check(&self) -> Result<(), String> {
         let limit = self.guard_timeout_seconds.saturating_sub(MARGIN_SECONDS);
         let delays = [
-            ("--guard-hold-seconds", self.guard_hold_seconds),
-            ("--guard-longest-hold-seconds", self.guard_longest_hold_seconds),
+            ("--guard-delay-seconds", self.guard_delay_seconds),
+            ("--guard-max-delay-seconds", self.guard_max_delay_seconds),
         ];
         match delays.into_iter().find(|(_, seconds)| self.guard && *seconds > limit) {
             None => Ok(()),
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(config.namespace, "giveway-system");
         assert_eq!(config.body_budget_bytes, 64 * 1024 * 1024);
         assert_eq!((config.timeout_seconds, config.guard_timeout_seconds, config.client_ca_file), (10, 30, None));
-        assert_eq!((config.guard, config.guard_hold_seconds, config.guard_max_held), (true, 8, 30));
+        assert_eq!((config.guard, config.guard_delay_seconds, config.guard_max_delayed), (true, 8, 30));
         assert_eq!((config.critical_addons, config.kept_node_seconds), (true, 900));
     }
 
@@ -167,11 +167,11 @@ mod tests {
         let checked =
             |flags: &[&str]| Config::parse_from([&["giveway-webhook", "--tls-secret", "tls"], flags].concat()).check();
         assert_eq!(checked(&[]), Ok(()));
-        assert_eq!(checked(&["--guard-hold-seconds=25", "--guard-longest-hold-seconds=25"]), Ok(()));
-        let words = "--guard-hold-seconds is 26: it must be at most 25, 5 seconds below --guard-timeout-seconds (30)";
-        assert_eq!(checked(&["--guard-hold-seconds=26"]), Err(words.to_owned()));
+        assert_eq!(checked(&["--guard-delay-seconds=25", "--guard-max-delay-seconds=25"]), Ok(()));
+        let words = "--guard-delay-seconds is 26: it must be at most 25, 5 seconds below --guard-timeout-seconds (30)";
+        assert_eq!(checked(&["--guard-delay-seconds=26"]), Err(words.to_owned()));
         let words =
-            "--guard-longest-hold-seconds is 24: it must be at most 15, 5 seconds below --guard-timeout-seconds (20)";
+            "--guard-max-delay-seconds is 24: it must be at most 15, 5 seconds below --guard-timeout-seconds (20)";
         assert_eq!(checked(&["--guard-timeout-seconds=20"]), Err(words.to_owned()));
         assert_eq!(checked(&["--guard-timeout-seconds=20", "--guard=false"]), Ok(()));
     }

@@ -84,9 +84,9 @@ async fn main() -> anyhow::Result<()> {
     };
     let mut reviews = routes::admission(admission, health.clone(), timeout);
     if config.guard {
-        let most = usize::try_from(config.guard_max_held)?;
-        let time = Duration::from_secs(config.guard_hold_seconds);
-        let longest = Duration::from_secs(config.guard_longest_hold_seconds);
+        let most = usize::try_from(config.guard_max_delayed)?;
+        let time = Duration::from_secs(config.guard_delay_seconds);
+        let longest = Duration::from_secs(config.guard_max_delay_seconds);
         let holds = Holds::new(time, longest, most, shutdown.drain.clone(), metrics.guard.clone());
         let (notices, queue) = notice::queue();
         tasks.start("the writer of events on pods", notice::write(client.clone(), queue));

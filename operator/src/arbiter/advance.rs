@@ -64,7 +64,7 @@ impl Arbiter {
     /// Advances every plan that is due, and carries out what they request.
     pub(super) fn advance(&mut self, clock: Clock) {
         self.expire_reservations(clock.now);
-        let release_timeout = Duration::from_secs(self.config.release_timeout_seconds);
+        let binding_timeout = Duration::from_secs(self.config.binding_timeout_seconds);
         let (mut spent, mut reads_lease) = (Duration::ZERO, false);
         self.plans.flights.awake().for_each(|preemptor| self.statuses.touch(preemptor));
         // If plans no longer fit together, the one that is checked first is cancelled and the others keep their placements: so plans are
@@ -104,7 +104,7 @@ impl Arbiter {
             }
             let look = self.preemption.round.may_compare(clock.now, spent);
             let scheduler = self.scheduler.pace(clock.now);
-            let limits = PlanLimits { release_timeout, scheduler, look, certain: &certain };
+            let limits = PlanLimits { binding_timeout, scheduler, look, certain: &certain };
             let (start, waits) = (Instant::now(), matches!(before, PlanState::Planned | PlanState::WaitingForVictims));
             let mut advance = flight.advance(&self.model, context, clock, limits);
             if !advance.rest.is_empty() {
@@ -127,7 +127,7 @@ impl Arbiter {
             let (now, depends) = (flight.plan.state, flight.depends_since.is_some());
             let differs = (continued, was_postponed) != (flight.ending.is_none(), flight.is_postponed())
                 || waited_for_scheduler != flight.waits_for_scheduler;
-            reads_lease |= flight.is_unbound_for(release_timeout / 2, clock.now);
+            reads_lease |= flight.is_unbound_for(binding_timeout / 2, clock.now);
             let had_effect = now != before || differs || !advance.commands.is_empty() || flight.rescue.is_some();
             if flight.evicts() {
                 self.plan_store.note(&Record::from(&*flight));

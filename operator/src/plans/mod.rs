@@ -79,7 +79,7 @@ pub struct ActivePlans {
 #[derive(Clone, Copy, Debug)]
 pub struct PlanLimits<'a> {
     /// How long ungated pods may take to be bound in any case before the placement is checked again.
-    pub release_timeout: Duration,
+    pub binding_timeout: Duration,
     /// How fast kube-scheduler works.
     pub scheduler: SchedulerPace,
     /// Whether waiting plans may be compared with a new plan in this pass. A comparison takes as long as a decision.

@@ -173,7 +173,7 @@ impl Flight {
             (self.heard, self.released) = (heard.max(self.heard), None);
         }
         let wait = self.released.get_or_insert_with(|| limits.scheduler.begin(clock.now));
-        let mut progress = wait.progress(&limits.scheduler, limits.release_timeout, clock.now);
+        let mut progress = wait.progress(&limits.scheduler, limits.binding_timeout, clock.now);
         if progress != SchedulerProgress::Early {
             if self.rescue.is_none() && self.is_crowded(&model.cluster, context, waiting) {
                 self.crowded.get_or_insert(clock.now);

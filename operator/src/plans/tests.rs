@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 use std::mem::take;
 
 const LIMITS: PlanLimits<'static> = PlanLimits {
-    release_timeout: Duration::from_secs(30),
+    binding_timeout: Duration::from_secs(30),
     scheduler: SchedulerPace::UNKNOWN,
     look: true,
     certain: &BTreeSet::new(),

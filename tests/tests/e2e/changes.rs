@@ -179,7 +179,7 @@ async fn evictions_of_an_urgent_plan_precede_the_rest_of_a_large_plan() {
 }
 
 async fn a_slowly_bound_gang_is_not_withdrawn() {
-    let world = World::builder().operator_flag("--release-timeout-seconds=1").start().await;
+    let world = World::builder().operator_flag("--binding-timeout-seconds=1").start().await;
     world.class("high", 1000).managed().create().await;
     world.nodes(10).cpus(32).create().await;
     let gang = world.gang("train", 300).priority("high").create().await;
@@ -188,7 +188,7 @@ async fn a_slowly_bound_gang_is_not_withdrawn() {
 }
 
 async fn plans_are_kept_while_a_slow_scheduler_binds_other_gangs() {
-    let world = World::builder().operator_flag("--release-timeout-seconds=1").scheduler_rate(4, 4).start().await;
+    let world = World::builder().operator_flag("--binding-timeout-seconds=1").scheduler_rate(4, 4).start().await;
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     // One node for each gang: on a common node kube-scheduler would also wait for the other plans' victims.

@@ -132,7 +132,7 @@ pub async fn deny_bindings(world: &World, prefix: &str, node: &str) {
 }
 
 async fn no_pod_is_evicted_again_for_a_member_that_cannot_be_bound() {
-    let mut world = World::builder().operator_flag("--release-timeout-seconds=3").start().await;
+    let mut world = World::builder().operator_flag("--binding-timeout-seconds=3").start().await;
     world.class("low", 10).managed().create().await;
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(1).create().await;

@@ -164,7 +164,7 @@ async fn removed_by_scheduler(world: &World) -> BTreeSet<String> {
 }
 
 async fn kube_scheduler_preempts_no_guarded_pod_and_events_say_why() {
-    let mut world = World::builder().webhook_flag("--guard-hold-seconds=2").start().await;
+    let mut world = World::builder().webhook_flag("--guard-delay-seconds=2").start().await;
     classes(&world).await;
     world.nodes(2).cpus(4).label("pool", "guarded").create().await;
     let pods = service(&world, 8, 8).await;
@@ -197,7 +197,7 @@ async fn kube_scheduler_preempts_no_guarded_pod_and_events_say_why() {
 }
 
 async fn an_allowance_of_one_permits_one_preemption() {
-    let world = World::builder().webhook_flag("--guard-hold-seconds=2").start().await;
+    let world = World::builder().webhook_flag("--guard-delay-seconds=2").start().await;
     classes(&world).await;
     world.nodes(2).cpus(4).label("pool", "guarded").create().await;
     service(&world, 8, 7).await;
@@ -246,7 +246,7 @@ async fn kube_scheduler_preempts_unguarded_pods_and_reaches_thresholds() {
 }
 
 async fn the_guard_is_called_only_for_preemptions_by_a_scheduler() {
-    let mut world = World::builder().webhook_flag("--guard-hold-seconds=1").start().await;
+    let mut world = World::builder().webhook_flag("--guard-delay-seconds=1").start().await;
     classes(&world).await;
     world.nodes(1).cpus(4).label("pool", "guarded").create().await;
     let pods = service(&world, 3, 3).await;
@@ -300,7 +300,7 @@ async fn forged(client: &Client, pod: &Pod, announces: bool) -> serde_json::Valu
 }
 
 async fn a_forged_admission_review_uses_up_no_allowance() {
-    let mut world = World::builder().webhook_flag("--guard-hold-seconds=1").start().await;
+    let mut world = World::builder().webhook_flag("--guard-delay-seconds=1").start().await;
     classes(&world).await;
     world.nodes(1).cpus(8).label("pool", "guarded").create().await;
     let pods = service(&world, 3, 2).await;

@@ -37,7 +37,7 @@ const UNRELATED: usize = 200;
 /// Number of denials that are delayed at the same time.
 const HELD: usize = 1000;
 /// Metric that counts the delayed denials.
-const HELD_NOW: &str = "giveway_webhook_guard_held_refusals";
+const HELD_NOW: &str = "giveway_webhook_guard_delayed_denials";
 /// Number of preemptors that are denied at the same time.
 const CROWD: usize = 100;
 const CONCURRENCY: usize = 16;
@@ -122,7 +122,7 @@ async fn a_delayed_denial_barely_slows_the_scheduler() {
     let delayed = best_rate(&world, "delayed").await;
 
     world.webhook().terminate().await;
-    world.webhook().flag("--guard-hold-seconds=0");
+    world.webhook().flag("--guard-delay-seconds=0");
     world.webhook().start().await;
     let hasty = attempts_per_minute(&mut world, Duration::from_secs(10)).await;
     let at_once = best_rate(&world, "at-once").await;
@@ -146,7 +146,7 @@ async fn a_delayed_denial_barely_slows_the_scheduler() {
 async fn many_delayed_denials_slow_the_scheduler_but_do_not_stop_it() {
     // Above the limit denials are immediate, and kube-scheduler would retry without a pause.
     // Victims of one namespace may use half of the limit.
-    let mut world = World::builder().webhook_flag(&format!("--guard-max-held={}", 2 * CROWD)).start().await;
+    let mut world = World::builder().webhook_flag(&format!("--guard-max-delayed={}", 2 * CROWD)).start().await;
     stage(&world, CROWD).await;
     let quiet = best_rate(&world, "quiet").await;
     let vips = futures::stream::iter(0..CROWD).map(|n| {
@@ -185,7 +185,7 @@ pub(crate) fn webhook_client(world: &mut World) -> Client {
 
 async fn a_thousand_delayed_denials_use_little_memory_and_are_all_answered() {
     // Victims of one namespace may use half of the limit.
-    let mut world = World::builder().webhook_flag(&format!("--guard-max-held={}", 2 * HELD)).start().await;
+    let mut world = World::builder().webhook_flag(&format!("--guard-max-delayed={}", 2 * HELD)).start().await;
     let pods = stage(&world, 8).await;
     let waiting = preemptor(&world, "vip").await;
     waiting.wait_event("GuaranteedBudget", MINUTE).await;
@@ -228,6 +228,6 @@ async fn a_thousand_delayed_denials_use_little_memory_and_are_all_answered() {
     // On a busy machine the first denials end before the last ones have started.
     assert!(most.0 >= (HELD / 2) as u64, "no more than {} were delayed", most.0);
     assert!(most.1 < 256.0, "{:.0} MiB: above the webhook's memory limit in the chart", most.1);
-    assert!(metric(&mut world, "giveway_webhook_guard_unheld_refusals").await < 100);
+    assert!(metric(&mut world, "giveway_webhook_guard_immediate_denials").await < 100);
     world.check_promises().await;
 }

@@ -30,7 +30,7 @@ pub fn tests() -> Vec<Test> {
 const LEVEL: &str = "workload-high";
 /// Largest number of concurrently delayed denials in this test.
 const MOST: usize = 100;
-/// The default of `--guard-max-held`; there are two webhooks by default.
+/// The default of `--guard-max-delayed`; there are two webhooks by default.
 const DEFAULT_HELD: usize = 30;
 /// Number of pods that kube-controller-manager creates.
 const REPLICAS: usize = 40;
@@ -120,7 +120,7 @@ async fn round(world: &mut World, names: &[String], count: usize, phase: &str) -
     // Without enough seats some of the deletions do not reach the webhook.
     let most = seats(world, "apiserver_flowcontrol_current_limit_seats").await.min(count as f64);
     wait_for("the denials are delayed", MINUTE, async || {
-        let now = metric(world, "giveway_webhook_guard_held_refusals").await;
+        let now = metric(world, "giveway_webhook_guard_delayed_denials").await;
         if now as f64 >= most - 2.0 { Ok(()) } else { Err(format!("{now} of {most}")) }
     })
     .await;
@@ -141,7 +141,7 @@ async fn round(world: &mut World, names: &[String], count: usize, phase: &str) -
 }
 
 async fn delayed_denials_leave_seats_for_kube_controller_manager() {
-    let flags = ["--guard-max-held=1000", "--guard-hold-seconds=8", "--guard-longest-hold-seconds=8"];
+    let flags = ["--guard-max-delayed=1000", "--guard-delay-seconds=8", "--guard-max-delay-seconds=8"];
     let mut world = flags.iter().fold(World::builder(), |builder, flag| builder.webhook_flag(flag)).start().await;
     classes(&world).await;
     world.class("idle", -10).never().create().await;

@@ -84,7 +84,7 @@ fn uids(pods: &[Pod]) -> Vec<String> {
 
 async fn a_partially_scheduled_gang_is_evicted_and_retried_after_other_gangs() {
     let world = World::builder()
-        .operator_flag("--release-timeout-seconds=3")
+        .operator_flag("--binding-timeout-seconds=3")
         .operator_flag("--partially-scheduled-timeout=8s")
         .start()
         .await;
@@ -144,7 +144,7 @@ async fn deny_ungating_of_second_pod(world: &World) {
 
 async fn a_gang_is_evicted_if_its_last_member_cannot_be_ungated() {
     let world = World::builder()
-        .operator_flag("--release-timeout-seconds=3")
+        .operator_flag("--binding-timeout-seconds=3")
         .operator_flag("--partially-scheduled-timeout=12s")
         .start()
         .await;
@@ -171,7 +171,7 @@ async fn a_gang_is_evicted_if_its_last_member_cannot_be_ungated() {
 
 async fn a_partially_scheduled_gang_without_a_controller_is_not_evicted() {
     let world = World::builder()
-        .operator_flag("--release-timeout-seconds=3")
+        .operator_flag("--binding-timeout-seconds=3")
         .operator_flag("--partially-scheduled-timeout=5s")
         .start()
         .await;

@@ -135,7 +135,7 @@ pub async fn guard(world: &mut World) {
         pod.wait_removed(LIMIT).await;
     }
     wait_for("at most four denials are delayed", LIMIT, async || {
-        let delayed = metric(world, "giveway_webhook_guard_held_refusals").await;
+        let delayed = metric(world, "giveway_webhook_guard_delayed_denials").await;
         if delayed <= 4 { Ok(()) } else { Err(format!("{delayed} are delayed")) }
     })
     .await;

@@ -55,10 +55,10 @@ impl Holds {
     /// many are delayed.
     pub fn begin(&self, deadline: Deadline, namespace: &str) -> Option<Hold> {
         let Some(share) = self.shares.take(namespace) else {
-            self.metrics.unheld.inc();
+            self.metrics.immediate.inc();
             return None;
         };
-        self.metrics.held.inc();
+        self.metrics.delayed.inc();
         let (since, metrics) = (Instant::now(), self.metrics.clone());
         let latest = deadline.or_earlier(since + self.longest).at();
         let until = latest.min(since + self.time);
@@ -123,7 +123,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.metrics.held.dec();
+        self.metrics.delayed.dec();
     }
 }
 
@@ -186,12 +186,12 @@ mod tests {
         let (holds, _end, metrics) = holds(SHORT);
         let start = Instant::now();
         let hold = holds.begin(Deadline::after(LONG), "u").unwrap();
-        assert_eq!(metrics.held.get(), 1);
+        assert_eq!(metrics.delayed.get(), 1);
         assert!(hold.wait(SHORT / 4).await);
         assert!(!hold.wait(LONG).await, "a wait beyond the end of the hold returns false");
         hold.wait_to_the_end(&pods(5)).await;
         assert!(start.elapsed() >= SHORT && start.elapsed() < LONG / 2, "{:?}", start.elapsed());
-        assert_eq!((metrics.held.get(), metrics.holds.get(), metrics.unheld.get()), (0, 1, 0));
+        assert_eq!((metrics.delayed.get(), metrics.holds.get(), metrics.immediate.get()), (0, 1, 0));
     }
 
     #[tokio::test]
@@ -210,7 +210,7 @@ mod tests {
         let (holds, _end, metrics) = holds(LONG);
         let first = holds.begin(Deadline::after(LONG), "u");
         assert!(holds.begin(Deadline::after(LONG), "u").is_none());
-        assert_eq!((metrics.held.get(), metrics.holds.get(), metrics.unheld.get()), (1, 0, 1));
+        assert_eq!((metrics.delayed.get(), metrics.holds.get(), metrics.immediate.get()), (1, 0, 1));
         drop(first);
         assert!(holds.begin(Deadline::after(LONG), "u").is_some(), "the slot is free again");
     }
@@ -220,7 +220,7 @@ mod tests {
         let holds = Holds::new(LONG, LONG, 30, CancellationToken::new(), GuardMetrics::default());
         let begin = |namespace: &str| holds.begin(Deadline::after(LONG), namespace);
         let mut many: Vec<Hold> = (0..30).filter_map(|_| begin("own")).collect();
-        assert_eq!((many.len(), holds.metrics.unheld.get()), (15, 15));
+        assert_eq!((many.len(), holds.metrics.immediate.get()), (15, 15));
         let other = begin("other").expect("another namespace has free slots");
         assert!(begin("own").is_none());
         many.pop();

@@ -180,8 +180,8 @@ async fn mark_and_deletion_are_rejected_with_a_delay_and_reported_on_victim_and_
         assert_eq!((preemptor.note, preemptor.reason), (note, Reason::GuaranteedBudget));
     }
     assert!(scene.counts("giveway_webhook_guard_decisions_total{verdict=\"guaranteed_budget\"} 2"));
-    assert!(scene.counts("giveway_webhook_guard_holds_total 2"));
-    assert!(scene.counts("giveway_webhook_guard_held_refusals 0"));
+    assert!(scene.counts("giveway_webhook_guard_denials_delayed_total 2"));
+    assert!(scene.counts("giveway_webhook_guard_delayed_denials 0"));
 }
 
 #[tokio::test]
@@ -335,7 +335,7 @@ async fn a_guarded_pod_that_cannot_be_read_is_not_preempted() {
     let answer = guarded.ask(review("DELETE", json!({}))).await;
     let nameless = "Preemption of the pod is refused: it cannot be read from the API server: try again.";
     assert_eq!(message(&answer), nameless);
-    assert!(guarded.counts("giveway_webhook_guard_holds_total 0"), "the pod may be no victim");
+    assert!(guarded.counts("giveway_webhook_guard_denials_delayed_total 0"), "the pod may be no victim");
     let reached = scene_of(away(), permitting().waits("boss", 5000, json!({})), LONG, 10, vec![]);
     assert!(allowed(&reached.ask(review("DELETE", json!({}))).await));
 }
@@ -354,8 +354,8 @@ async fn a_forged_review_occupies_no_slot_creates_no_event_and_learns_no_name() 
             assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
         }
         assert!(scene.notices.try_recv().is_err());
-        assert!(scene.counts("giveway_webhook_guard_holds_total 0"));
-        assert!(scene.counts("giveway_webhook_guard_unheld_refusals_total 0"));
+        assert!(scene.counts("giveway_webhook_guard_denials_delayed_total 0"));
+        assert!(scene.counts("giveway_webhook_guard_immediate_denials_total 0"));
         assert_eq!(scene.calls(), ["read web/api-1"; 3]);
     }
 }
@@ -382,8 +382,8 @@ async fn a_rejection_is_sent_before_the_deadline_of_its_request() {
 async fn rejections_above_the_bound_are_sent_at_once() {
     let scene = scene(refusing(), LONG, 0, vec![]);
     assert!(!allowed(&scene.ask(review("UPDATE", json!({}))).await));
-    assert!(scene.counts("giveway_webhook_guard_unheld_refusals_total 1"));
-    assert!(scene.counts("giveway_webhook_guard_holds_total 0"));
+    assert!(scene.counts("giveway_webhook_guard_immediate_denials_total 1"));
+    assert!(scene.counts("giveway_webhook_guard_denials_delayed_total 0"));
 }
 
 #[tokio::test]
@@ -392,12 +392,12 @@ async fn a_delayed_rejection_becomes_a_permission_when_the_watch_shows_a_preempt
     let guard = Arc::clone(&scene.guard);
     let asking =
         tokio::spawn(async move { json_of(guard.answer(review("UPDATE", json!({})).into(), soon()).await.unwrap()) });
-    while scene.metrics.guard.held.get() == 0 {
+    while scene.metrics.guard.delayed.get() == 0 {
         tokio::task::yield_now().await;
     }
     scene.view.write(|view| *view = permitting().0);
     assert!(allowed(&asking.await.unwrap()));
-    assert_eq!(scene.metrics.guard.held.get(), 0);
+    assert_eq!(scene.metrics.guard.delayed.get(), 0);
 }
 
 #[tokio::test]
@@ -406,7 +406,7 @@ async fn a_shutdown_sends_delayed_rejections() {
     let guard = Arc::clone(&scene.guard);
     let asking =
         tokio::spawn(async move { json_of(guard.answer(review("UPDATE", json!({})).into(), soon()).await.unwrap()) });
-    while scene.metrics.guard.held.get() == 0 {
+    while scene.metrics.guard.delayed.get() == 0 {
         tokio::task::yield_now().await;
     }
     scene.end.cancel();

@@ -66,12 +66,12 @@ pub(super) const GUARD_DECISIONS: About = About::counter(
     "Preemptions by kube-scheduler and other schedulers that the guard decided about, by decision",
     &[label("verdict", "`permitted`, `guaranteed_budget`, `no_preemptor`, `not_ready`")],
 );
-pub(super) const GUARD_HELD: About =
-    About::gauge("giveway_webhook_guard_held_refusals", "Rejections of the guard that are being delayed now", &[]);
-pub(super) const GUARD_HOLDS: About =
-    About::counter("giveway_webhook_guard_holds_total", "Rejections of the guard that were delayed", &[]);
-pub(super) const GUARD_UNHELD: About = About::counter(
-    "giveway_webhook_guard_unheld_refusals_total",
+pub(super) const GUARD_DELAYED: About =
+    About::gauge("giveway_webhook_guard_delayed_denials", "Rejections of the guard that are being delayed now", &[]);
+pub(super) const GUARD_DELAYS: About =
+    About::counter("giveway_webhook_guard_denials_delayed_total", "Rejections of the guard that were delayed", &[]);
+pub(super) const GUARD_IMMEDIATE: About = About::counter(
+    "giveway_webhook_guard_immediate_denials_total",
     "Rejections of the guard that were sent at once, because too many were being delayed",
     &[],
 );
@@ -104,9 +104,9 @@ pub const CATALOGUE: &[About] = &[
     CLOSED,
     HANDSHAKES,
     GUARD_DECISIONS,
-    GUARD_HELD,
-    GUARD_HOLDS,
-    GUARD_UNHELD,
+    GUARD_DELAYED,
+    GUARD_DELAYS,
+    GUARD_IMMEDIATE,
     GUARD_CLAIMS,
     GUARD_MARKS,
 ];

@@ -59,19 +59,19 @@ pub struct GuardMetrics {
     claims: Family<ResultLabels, Counter>,
     marks: Family<ResultLabels, Counter>,
     /// Rejections that are being delayed.
-    pub held: Gauge,
+    pub delayed: Gauge,
     /// Rejections that were delayed.
     pub holds: Counter,
     /// Rejections that were sent at once, because too many were being delayed.
-    pub unheld: Counter,
+    pub immediate: Counter,
 }
 
 impl GuardMetrics {
     fn register(&self, registry: &mut Registry) {
         catalogue::GUARD_DECISIONS.register(registry, self.decisions.clone());
-        catalogue::GUARD_HELD.register(registry, self.held.clone());
-        catalogue::GUARD_HOLDS.register(registry, self.holds.clone());
-        catalogue::GUARD_UNHELD.register(registry, self.unheld.clone());
+        catalogue::GUARD_DELAYED.register(registry, self.delayed.clone());
+        catalogue::GUARD_DELAYS.register(registry, self.holds.clone());
+        catalogue::GUARD_IMMEDIATE.register(registry, self.immediate.clone());
         catalogue::GUARD_CLAIMS.register(registry, self.claims.clone());
         catalogue::GUARD_MARKS.register(registry, self.marks.clone());
     }

@@ -19,7 +19,7 @@ pub fn tests() -> Vec<Test> {
 
 /// A policy may depend on the node. Before, the pods that took the capacity on this node were evicted again each time.
 async fn a_gang_is_bound_to_another_node_if_bindings_to_one_are_denied() {
-    let world = World::builder().operator_flag("--release-timeout-seconds=3").start().await;
+    let world = World::builder().operator_flag("--binding-timeout-seconds=3").start().await;
     create_classes(&world).await;
     let nodes = world.nodes(2).cpus(1).create().await;
     world.pod("low").priority("low").on(&nodes[0]).create().await;
