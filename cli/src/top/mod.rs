@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::output::{self, style};
 use crate::overview::{SHORTEST_PAUSE, Snapshot, State};
 use k8s_openapi::jiff::Timestamp;
-use screen::Size;
+use screen::ScreenSize;
 use std::io::IsTerminal as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &TopArgs, connection: &ClusterConnection) -> Result<(), 
         let api = connection.api().await?;
         if args.once || !std::io::stdout().is_terminal() {
             let state = State::new(Snapshot::read(&api, 1).await?);
-            let size = Size { width: style::width(), height: None };
+            let size = ScreenSize { width: style::width(), height: None };
             return output::show(&screen::text(&state, &api.server, Timestamp::now(), size));
         }
         tokio::select! {
@@ -46,7 +46,7 @@ async fn follow(api: &Api) -> Result<(), CliError> {
     let mut next = Instant::now() + SHORTEST_PAUSE;
     loop {
         let (width, height) = (style::width().unwrap_or(USUAL.0), style::height().unwrap_or(USUAL.1));
-        let size = Size { width: Some(width), height: Some(height) };
+        let size = ScreenSize { width: Some(width), height: Some(height) };
         output::redraw(&screen::text(&state, &api.server, Timestamp::now(), size))?;
         tokio::select! {
             () = sleep_until(next) => {

@@ -19,7 +19,7 @@ const OF_AN_ERROR: usize = 3;
 
 /// What fits; `None` is without a limit.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Size {
+pub(super) struct ScreenSize {
     /// Number of columns.
     pub(super) width: Option<u16>,
     /// Number of lines.
@@ -34,7 +34,7 @@ struct Screen {
 
 /// Returns the text: the cluster and the time of the read, the notes about what is hidden, the capacity, the plans in progress, and the
 /// queue in the lines that are left.
-pub(super) fn text(state: &State, server: &str, now: Timestamp, size: Size) -> String {
+pub(super) fn text(state: &State, server: &str, now: Timestamp, size: ScreenSize) -> String {
     // The cursor stays on the line below the text.
     let height = size.height.map_or(usize::MAX, |height| usize::from(height).saturating_sub(1));
     let (snapshot, shown) = (state.current(), state.revision());
@@ -186,10 +186,10 @@ mod tests {
     use serde_json::json;
 
     const SERVER: &str = "https://127.0.0.1:6443";
-    const UNLIMITED: Size = Size { width: None, height: None };
+    const UNLIMITED: ScreenSize = ScreenSize { width: None, height: None };
 
     /// Returns the lines without colours, 90 s after the read.
-    fn lines(state: &State, size: Size) -> Vec<String> {
+    fn lines(state: &State, size: ScreenSize) -> Vec<String> {
         let text = text(state, SERVER, "2026-11-22T12:01:30Z".parse().unwrap(), size);
         strip_str(&text).to_string().lines().map(str::to_owned).collect()
     }
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn of_an_empty_cluster_sentences_are_shown() {
         let state = State::new(Snapshot::of(Vec::new(), Vec::new()));
-        let shown = lines(&state, Size { width: Some(80), height: Some(24) });
+        let shown = lines(&state, ScreenSize { width: Some(80), height: Some(24) });
         assert_eq!(shown[1..], ["", "No node is known.", "", "Nothing is pending."]);
     }
 
@@ -245,7 +245,7 @@ mod tests {
             row
         });
         let state = State::new(Snapshot::of(Vec::new(), pending.collect()));
-        let shown = lines(&state, Size { width: Some(80), height: Some(24) });
+        let shown = lines(&state, ScreenSize { width: Some(80), height: Some(24) });
         assert_eq!(shown.len(), 23, "the cursor has a line of its own: {shown:#?}");
         let queue = below(&shown, "#");
         let shown_rows = queue.len() - 1;
@@ -261,7 +261,7 @@ mod tests {
         snapshot.world.notes = vec!["You may not list Nodes, so none is known.".repeat(3)];
         let state = State::new(snapshot);
         for width in [1, 20, 40, 80] {
-            let text = text(&state, SERVER, Timestamp::UNIX_EPOCH, Size { width: Some(width), height: Some(40) });
+            let text = text(&state, SERVER, Timestamp::UNIX_EPOCH, ScreenSize { width: Some(width), height: Some(40) });
             let plain = strip_str(&text).to_string();
             assert!(!plain.contains(|c: char| c.is_control() && c != '\n'), "{plain:?}");
             for line in plain.lines() {
@@ -282,7 +282,7 @@ mod tests {
         let all = lines(&state, UNLIMITED);
         assert_eq!(all[1], "note: You may not list Preemptions, so none is known.");
         assert_eq!(all.iter().filter(|line| line.starts_with("note:")).count(), 30);
-        let shown = lines(&state, Size { width: Some(80), height: Some(24) });
+        let shown = lines(&state, ScreenSize { width: Some(80), height: Some(24) });
         assert_eq!(shown.iter().filter(|line| line.starts_with("note:")).count(), 4, "{shown:#?}");
         assert_eq!(shown[5], "Further notes are not shown: `kubectl giveway top --once` prints all.");
     }
