@@ -55,7 +55,7 @@ const LONGEST_KIND: usize = 63;
 const LONGEST_NAME: usize = 253;
 
 /// The controller of a workload or of pods.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ControllerRef {
     /// API group of the controller; empty for the core group.
