@@ -206,7 +206,7 @@ fn a_forged_request_changes_only_the_message_of_its_group_and_is_deleted() {
     scene.request("forged", "Provisioned");
     let commands = scene.pass(Some(Wait::Postponed), 0);
     assert_eq!(withdrawn(&commands), ["forged"]);
-    assert_eq!(scene.reason().0, Reason::CapacityAsked, "it is not the request of this attempt");
+    assert_eq!(scene.reason().0, Reason::CapacityRequested, "it is not the request of this attempt");
     let asked = commands.iter().find_map(|command| match command {
         Command::RequestCapacity(asked) => Some(asked.name.clone()),
         _ => None,
