@@ -152,7 +152,12 @@ async fn the_example_of_kind_up_preempts_four_pods_on_one_node(world: &mut World
     world.nodes(1).cpus(8).create().await;
     let (passed, said) = try_example(world, &[]).await;
     assert!(passed, "{said}");
-    for words in ["It fits once its victims have terminated: 4 pods", "The gang runs after ", "4/4", "Completed"] {
+    for words in [
+        "It fits once its victims have terminated: 4 pods",
+        "The gang runs after ",
+        "train   PodGroup   4     4           4 ",
+        "Completed",
+    ] {
         assert!(said.contains(words), "{words:?} is not in:\n{said}");
     }
     let evicted = world.audit().await.evicted_names();
