@@ -142,7 +142,7 @@ pub static POD: KindFields = KindFields::new(
 pub static GUARDED_POD: KindFields = KindFields::new(
     ("v1", "Pod", "pods"),
     "metadata(name namespace uid labels creationTimestamp deletionTimestamp \
-     annotations(scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal)) \
+     annotations(kubernetes.io/config.mirror scheduling.giveway.dev/allow-disruption-by-priority-greater-than-or-equal)) \
      spec(nodeName priority preemptionPolicy schedulerName schedulingGates(none) schedulingGroup(podGroupName)) \
      status(phase nominatedNodeName conditions[PodScheduled,Ready,DisruptionTarget](type status reason message))",
 );
@@ -539,7 +539,7 @@ mod tests {
         ];
         of_pods.extend(kinds::KINDS.iter().filter_map(|row| row.size_of_pod));
         assert_eq!(keys_of(&POD, "annotations"), of_pods);
-        assert_eq!(keys_of(&GUARDED_POD, "annotations"), [keys::ANNOTATION_THRESHOLD]);
+        assert_eq!(keys_of(&GUARDED_POD, "annotations"), ["kubernetes.io/config.mirror", keys::ANNOTATION_THRESHOLD]);
         let of_classes = [keys::ANNOTATION_MANAGED, keys::ANNOTATION_PREEMPTION_POLICY, keys::ANNOTATION_THRESHOLD];
         assert_eq!(keys_of(&PRIORITY_CLASS, "annotations"), of_classes);
         assert_eq!(keys_of(&NAMESPACE, "annotations"), [keys::ANNOTATION_NEVER_EVICT]);
