@@ -6,7 +6,7 @@ module=$(cd "$(dirname "$0")/tools" && pwd)
 mkdir -p "$1"
 bin=$(cd "$1" && pwd)
 want=$(cat "$module/go.mod" "$module/go.sum" "$0" | cksum)
-if [ -x "$bin/crane" ] && [ "$(cat "$bin/.built" 2>/dev/null)" = "$want" ]; then
+if [ -x "$bin/crane" ] && [ -x "$bin/krew" ] && [ -x "$bin/validate-krew-manifest" ] && [ "$(cat "$bin/.built" 2>/dev/null)" = "$want" ]; then
     exit 0
 fi
 command -v go >/dev/null 2>&1 || { echo "crane and krew are built from source and need Go 1.26 or newer: https://go.dev/dl/" >&2; exit 1; }

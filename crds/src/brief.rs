@@ -23,7 +23,6 @@ pub fn cut(text: &str, most: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::cut;
     use crate::keys::{LABEL_POD_GROUP, LABEL_TEMPLATE, LABEL_WORKLOAD};
     use crate::kinds::settings;
     use crate::membership;

@@ -33,6 +33,7 @@ pub enum PlanState {
     Cancelled,
     /// It could not be carried out.
     Failed,
+    // The last state: a test counts up to it.
     /// The plan was only stored: no pod is evicted for it, because Giveway only observes.
     Observed,
 }
@@ -363,6 +364,7 @@ mod tests {
 
     #[test]
     fn a_state_is_read_as_it_is_written_and_an_unknown_one_evicts_no_pod() {
+        assert_eq!(PlanState::ALL.len(), PlanState::Observed as usize + 1, "every state is listed");
         for state in PlanState::ALL {
             assert_eq!(serde_json::to_value(state).unwrap(), json!(state.as_str()));
             assert_eq!(from_value::<PlanState>(json!(state.as_str())).unwrap(), state);

@@ -39,7 +39,7 @@ use std::collections::BTreeMap;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Plan", type_ = "string", json_path = ".status.preemption.state", description = "state of the preemption for this group", priority = "1"),
     printcolumn(name = "Victims", type_ = "integer", json_path = ".status.preemption.victims", description = "pods that the preemption for this group evicts", priority = "1"),
-    printcolumn(name = "Preempted-By", type_ = "string", json_path = ".status.preemptedBy.name", description = "the last preemptor of pods of this group; empty if it is in another namespace", priority = "1")
+    printcolumn(name = "Preempted-By", type_ = "string", json_path = ".status.preemptedBy.name", description = "name of the last preemptor of pods of this group; empty if users of the namespace must not know it", priority = "1")
 )]
 #[x_kube(validation = Rule::new("!(has(self.schedulingPolicy.basic) && has(self.disruptionMode) && self.disruptionMode == 'PodGroup')").message("disruptionMode `PodGroup` cannot be used with schedulingPolicy `basic`: use `Pod`, or schedulingPolicy `gang`").field_path(".disruptionMode"))]
 #[x_kube(validation = Rule::new("has(self.podGroupTemplateRef) == has(oldSelf.podGroupTemplateRef) && (!has(self.podGroupTemplateRef) || self.podGroupTemplateRef == oldSelf.podGroupTemplateRef)").message("podGroupTemplateRef: field is immutable").field_path(".podGroupTemplateRef"))]

@@ -154,7 +154,7 @@ pub struct GroupCounts {
     /// All groups.
     #[schemars(range(min = 0))]
     pub total: i32,
-    /// Groups that have been scheduled.
+    /// Groups whose condition `Scheduled` is True.
     #[schemars(range(min = 0))]
     pub scheduled: i32,
     /// Groups that are not scheduled, for example because pods are missing or do not fit.

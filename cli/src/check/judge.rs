@@ -279,7 +279,8 @@ fn versions(facts: &Installation) -> Vec<Finding> {
     found
 }
 
-/// Returns the scheduler's feature gate cannot be read from the API; the API version that it needs can.
+/// Returns the finding about the in-tree PodGroup API. The scheduler's feature gate cannot be read from the API; the API version that it needs
+/// can.
 pub(super) fn in_tree(served: &Known<Vec<String>>) -> Finding {
     match served {
         Ok(served) if served.is_empty() => Finding::ok(

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Shortest pause between two reads.
-pub(crate) const SHORTEST_PAUSE: Duration = Duration::from_secs(3);
+const SHORTEST_PAUSE: Duration = Duration::from_secs(3);
 
 /// A pause is this many times as long as the read before it, so that a large cluster is not read all the time.
 const TIMES: u32 = 9;
@@ -112,9 +112,9 @@ impl State {
         let started = Instant::now();
         let revision = self.current().revision + 1;
         let outcome = Snapshot::read(api, revision).await;
-        let pause = if outcome.is_ok() { started.elapsed() * TIMES } else { SHORTEST_PAUSE };
+        let pause = if outcome.is_ok() { pause_after(started.elapsed()) } else { SHORTEST_PAUSE };
         self.store(outcome);
-        pause.max(SHORTEST_PAUSE)
+        pause
     }
 
     /// Stores the outcome of a read. After a failure the last snapshot stays.
@@ -128,6 +128,11 @@ impl State {
         };
         *locked(&self.problem) = problem;
     }
+}
+
+/// Returns how long to wait after a read that took this long.
+pub(crate) fn pause_after(read: Duration) -> Duration {
+    SHORTEST_PAUSE.max(read * TIMES)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

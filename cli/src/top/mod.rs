@@ -9,7 +9,7 @@ use crate::args::top::TopArgs;
 use crate::connect::{Api, ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::output::{self, style};
-use crate::overview::{SHORTEST_PAUSE, Snapshot, State};
+use crate::overview::{Snapshot, State, pause_after};
 use k8s_openapi::jiff::Timestamp;
 use screen::ScreenSize;
 use std::io::IsTerminal as _;
@@ -42,8 +42,9 @@ pub(crate) fn run(args: &TopArgs, connection: &ClusterConnection) -> Result<(), 
 /// Shows the cluster and reads it again, forever. If the size of the terminal changes, the last state is shown again.
 async fn follow(api: &Api) -> Result<(), CliError> {
     let mut resized = signal(SignalKind::window_change()).map_err(no_signals)?;
+    let started = Instant::now();
     let state = State::new(Snapshot::read(api, 1).await?);
-    let mut next = Instant::now() + SHORTEST_PAUSE;
+    let mut next = Instant::now() + pause_after(started.elapsed());
     loop {
         let (width, height) = (style::width().unwrap_or(USUAL.0), style::height().unwrap_or(USUAL.1));
         let size = ScreenSize { width: Some(width), height: Some(height) };

@@ -4,7 +4,7 @@
 use super::page_error::{PageError, json};
 use super::query::Query;
 use crate::connect::{Api, Got};
-use crate::overview::{SHORTEST_PAUSE, State};
+use crate::overview::State;
 use crate::role::ChartRole;
 use crate::{check, output};
 use giveway_planner::ObjectKey;
@@ -27,9 +27,8 @@ pub(super) type Body = Result<Vec<u8>, PageError>;
 /// A question, and where its answer is expected.
 pub(super) type AwaitedAnswer = (PageRequest, oneshot::Sender<Body>);
 
-/// Reads the cluster repeatedly, while requests arrive: each of them notifies `used`.
-pub(super) async fn refresh(api: &Api, state: &State, used: &Notify) {
-    let mut pause = SHORTEST_PAUSE;
+/// Reads the cluster repeatedly, first after `pause`, while requests arrive: each of them notifies `used`.
+pub(super) async fn refresh(api: &Api, state: &State, used: &Notify, mut pause: Duration) {
     loop {
         tokio::time::sleep(pause).await;
         used.notified().await;

@@ -157,12 +157,12 @@ impl Arbiter {
             let said = self.model.scheduler_message(&half.waits);
             if let Some((reason, why)) = self.not_evicted(&group.namespace) {
                 let message = half.sentence(after, &format!("Its pods are not evicted: {why}."), said);
-                self.tell_group(&group, reason, "LeavingAlone", message.into());
+                self.tell_group(&group, reason, "NotEvicting", message.into());
                 continue;
             }
             let message = half.sentence(after, &half.remedy(), said);
             if half.ownerless.is_some() {
-                self.tell_group(&group, Reason::PartiallyScheduled, "LeavingAlone", message.into());
+                self.tell_group(&group, Reason::PartiallyScheduled, "NotEvicting", message.into());
                 continue;
             }
             let Some(request) = begin::partially_scheduled(&self.model, &group, message.into()) else { continue };
@@ -184,7 +184,7 @@ impl Arbiter {
         if self.speaker.is_due(&uid, Reason::EvictionsLimited.as_str(), clock.now) {
             let why = limit_sentence(full, clock.at(full.until));
             let note = Sentence::from("The gang is partially scheduled, and its pods are evicted later: ").then(why);
-            self.tell_group(group, Reason::EvictionsLimited, "HoldingBack", note);
+            self.tell_group(group, Reason::EvictionsLimited, "LimitingEvictions", note);
         }
     }
 
@@ -206,7 +206,7 @@ impl Arbiter {
         let message = format!("kube-scheduler preempted pod {}. The {others_are} not evicted: {why}.", pod.name);
         tracing::info!(%group, %message, "no departure");
         self.metrics.outcome(reason);
-        self.tell_group(group, reason, "LeavingAlone", message.into());
+        self.tell_group(group, reason, "NotEvicting", message.into());
     }
 
     /// Publishes a warning event on a PodGroup.

@@ -63,7 +63,7 @@ impl Arbiter {
             let Some(held) = &flight.reached_limit else { continue };
             limited += 1;
             let (uid, note) = (&flight.plan.preemptor.uid, held.sentence());
-            let action = format!("HoldingBack {}", flight.plan.id);
+            let action = format!("LimitingEvictions {}", flight.plan.id);
             if !self.speaker.is_due(uid, Reason::EvictionsLimited.as_str(), clock.now) {
                 continue;
             }

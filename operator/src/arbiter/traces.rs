@@ -15,7 +15,7 @@ fn doing(state: PlanState) -> &'static str {
         PlanState::Evicting => "evicting",
         PlanState::WaitingForVictims => "waiting for victims",
         PlanState::Ungating => "ungating",
-        PlanState::Completed | PlanState::Cancelled | PlanState::Failed | PlanState::Observed => "over",
+        PlanState::Completed | PlanState::Cancelled | PlanState::Failed | PlanState::Observed => "ended",
     }
 }
 

@@ -180,7 +180,7 @@ impl Flight {
             } else if cluster.is_critical_addon(pod) {
                 " is a critical add-on now."
             } else if pod.live() && !self.is_disrupted_with(cluster, pod, victim.unit) {
-                " now belongs to another PodGroup than in the plan, or to none."
+                " would now be evicted alone or with other pods than in the plan."
             } else {
                 continue;
             };

@@ -108,7 +108,7 @@ impl Flight {
             } else if self.rescue.is_none() && priority(pod) >= self.priority {
                 " is not of lower priority."
             } else if !self.is_disrupted_with(cluster, pod, index) {
-                " now belongs to another PodGroup than in the plan, or to none."
+                " would now be evicted alone or with other pods than in the plan."
             } else {
                 continue;
             };

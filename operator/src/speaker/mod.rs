@@ -103,7 +103,7 @@ impl Speaker {
             let message = self.missing.get(group)?.clone();
             let pod = live.find(|pod| self.is_first(&pod.uid, "missing", QUEUED_QUIET, now))?;
             let (pod, reason) = ((pod.key.clone(), pod.uid.clone()), Reason::PodGroupNotFound);
-            return Some(EventNotice::on("Pod", pod, true, reason, "Holding", message));
+            return Some(EventNotice::on("Pod", pod, true, reason, "Gating", message));
         };
         let (reason, message) = waits_for(group)?;
         let note = format!("Pod group {} is pending: {message}", group.name);

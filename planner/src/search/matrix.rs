@@ -221,7 +221,7 @@ impl Matrix {
         self.flip_all(&[unit]);
     }
 
-    /// Removes several units, or puts back those that are removed; a node that they share is counted once.
+    /// Removes several units, or puts back those that are removed. Then counts again how many members fit on their nodes.
     pub(crate) fn flip_all(&mut self, units: &[usize]) {
         let width = self.request.len();
         for unit in units {

@@ -48,7 +48,7 @@ async fn preemptions_and_pending_groups_are_counted_with_their_labels() {
         r#"giveway_operator_group_submitted_to_bound_seconds_count{class="high"} 1"#,
         r#"giveway_operator_planned_to_bound_seconds_count{preemptor_class="high"} 1"#,
         "giveway_operator_leader 1",
-        "giveway_operator_held_pods 0",
+        "giveway_operator_gated_pods 0",
         r#"giveway_operator_preemptions_in_flight{cause="Preemptor",stage="WaitingForVictims"} 0"#,
         r#"giveway_operator_queue_depth{queue="evictions"} 0"#,
         r#"giveway_operator_queue_depth{queue="inputs"} 0"#,
@@ -59,7 +59,7 @@ async fn preemptions_and_pending_groups_are_counted_with_their_labels() {
     // The gang needs more than the cluster has, and its class has no victims of lower priority.
     let patient = world.gang("patient", 20).priority("low").create().await;
     let waiting =
-        [r#"giveway_operator_waiting_groups{reason="Unschedulable",class="low"} 1"#, "giveway_operator_held_pods 20"];
+        [r#"giveway_operator_waiting_groups{reason="Unschedulable",class="low"} 1"#, "giveway_operator_gated_pods 20"];
     wait_metrics(&world, "a pending group is counted", &waiting).await;
     for pod in &patient.pods {
         pod.delete().await;
@@ -68,7 +68,7 @@ async fn preemptions_and_pending_groups_are_counted_with_their_labels() {
     let none_pending = [
         r#"giveway_operator_waiting_groups{reason="Unschedulable",class="low"} 0"#,
         r#"giveway_operator_oldest_waiting_group_age_seconds{class="low"} 0"#,
-        "giveway_operator_held_pods 0",
+        "giveway_operator_gated_pods 0",
     ];
     wait_metrics(&world, "no group is pending", &none_pending).await;
 

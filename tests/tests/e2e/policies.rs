@@ -377,8 +377,7 @@ async fn the_policies_also_apply_to_a_pod_with_50000_labels(world: &World) {
     world.check_promises().await;
 }
 
-/// Six users with a role in namespace `team`: the three aggregated ones, one for the finalizers that ordinary controllers may update, one
-/// for all resources of the group, and the chart's own.
+/// Two Roles in namespace `team`: one with the finalizers that ordinary controllers may update, one with all resources of the group.
 const ROLES: &str = "
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role

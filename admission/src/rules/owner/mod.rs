@@ -272,7 +272,7 @@ fn restore(
                 about: object(row, request, owner),
                 related: None,
                 reason: Reason::GangLabelTooLate,
-                action: "LeavingAlone",
+                action: "IgnoringLabel",
                 note: format!("The label {LABEL_GANG} came too late: {why}."),
             });
         }

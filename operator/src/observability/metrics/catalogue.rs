@@ -53,7 +53,7 @@ catalogue! {
         "How long the longest pending PodGroup of a class has been pending; 0 if none is pending",
         &[CLASS],
     );
-    HELD = About::gauge("giveway_operator_held_pods", "Pods that have the scheduling gate of Giveway", &[]);
+    GATED = About::gauge("giveway_operator_gated_pods", "Pods that have the scheduling gate of Giveway", &[]);
     SUBMITTED_TO_BOUND = About::histogram(
         "giveway_operator_group_submitted_to_bound_seconds",
         "Time from the creation of the first pod of a PodGroup until it was scheduled for the first time, in whole seconds",

@@ -169,7 +169,7 @@ impl Metrics {
         for (class, age) in removed.chain(&now.oldest) {
             self.set(&catalogue::OLDEST, &[class.as_str()], *age);
         }
-        self.set(&catalogue::HELD, &[], now.held);
+        self.set(&catalogue::GATED, &[], now.held);
         *shown = now;
     }
 
@@ -243,7 +243,7 @@ mod tests {
         metrics.waits(PendingGroups::default());
         let text = metrics.encode();
         assert!(text.contains(&format!("{waiting} 0\n")) && text.contains(&format!("{oldest} 0\n")), "{text}");
-        assert!(text.contains("giveway_operator_held_pods 0\n"), "{text}");
+        assert!(text.contains("giveway_operator_gated_pods 0\n"), "{text}");
     }
 
     #[test]

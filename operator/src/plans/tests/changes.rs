@@ -286,7 +286,10 @@ fn a_group_that_has_grown_before_the_first_eviction_is_not_disrupted() {
     let why = outdated(|world| {
         world.group("low", 2, 10, "Pod");
     });
-    assert_eq!(why, "No pod was evicted: pod default/l1 now belongs to another PodGroup than in the plan, or to none.");
+    assert_eq!(
+        why,
+        "No pod was evicted: pod default/l1 would now be evicted alone or with other pods than in the plan."
+    );
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn a_group_in_mode_pod_group_is_disrupted_whole_or_not_at_all() {
     };
     let plan = StoredPlan { victims: vec![single("l1", "n1")], ..run.flight.plan.clone() };
     run.flight = Flight::new(gang(), 100, plan, run.now);
-    assert_eq!(run.dropped(), "pod default/l1 now belongs to another PodGroup than in the plan, or to none.");
+    assert_eq!(run.dropped(), "pod default/l1 would now be evicted alone or with other pods than in the plan.");
 }
 
 #[test]

@@ -239,13 +239,13 @@ impl<'a> VictimSearch<'_, 'a> {
         Some(NodeBound { bound, missing })
     }
 
-    /// Returns how much of each resource that the critical add-on requests is missing on a node; 0 if enough is free.
+    /// Returns what a node lacks of each resource that the critical add-on requests; 0 if enough is free.
     fn missing(&self, rank: Rank) -> Vec<i128> {
         let free = self.room.free(rank);
         self.pod.requests.iter().map(|(id, amount)| (amount - free[usize::from(id)]).max(0)).collect()
     }
 
-    /// Returns how much of each resource that the critical add-on requests a unit's eviction frees on a node.
+    /// Returns what a unit's eviction frees on a node, of each resource that the critical add-on requests.
     fn freed(&mut self, unit: UnitIndex, rank: Rank) -> Vec<i128> {
         let found = &self.problem.potential.units[unit];
         if found.kind == UnitKind::PodGroup {
@@ -255,7 +255,7 @@ impl<'a> VictimSearch<'_, 'a> {
         found.pods.first().map(|pod| self.asks(*pod)).unwrap_or_default()
     }
 
-    /// Returns how much of each resource that the critical add-on requests a pod requests.
+    /// Returns what a pod requests, of each resource that the critical add-on requests.
     fn asks(&self, pod: PodIndex) -> Vec<i128> {
         let kind = self.problem.cluster.class(self.problem.cluster.row(pod).class);
         let ids = self.pod.requests.iter().map(|(id, _): (ResourceId, i128)| id);

@@ -29,7 +29,7 @@ const ROWS: &[(&str, &[Panel])] = &[
             stat("Webhooks ready", "none", &[("sum(giveway_webhook_ready)", "")]),
             stat("Groups that wait", "none", &[("sum(giveway_operator_waiting_groups)", "")]),
             stat("Longest wait", "s", &[("max(giveway_operator_oldest_waiting_group_age_seconds)", "")]),
-            stat("Gated pods", "none", &[("sum(giveway_operator_held_pods)", "")]),
+            stat("Gated pods", "none", &[("sum(giveway_operator_gated_pods)", "")]),
             stat(
                 "Certificate expires in",
                 "s",
@@ -108,11 +108,11 @@ const ROWS: &[(&str, &[Panel])] = &[
                     ("sum(increase(giveway_operator_budget_violations_total[1h]))", "pods evicted against a budget"),
                     (
                         "sum by (by) (increase(giveway_operator_guaranteed_refusals_total[1h]))",
-                        "held back by a guarantee: {{by}}",
+                        "not evicted, guaranteed budget: {{by}}",
                     ),
                     (
                         "sum by (verdict) (increase(giveway_webhook_guard_decisions_total{verdict!=\"permitted\"}[1h]))",
-                        "kube-scheduler held back: {{verdict}}",
+                        "preemptions by kube-scheduler denied: {{verdict}}",
                     ),
                 ],
             ),

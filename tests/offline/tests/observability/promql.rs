@@ -56,7 +56,7 @@ fn an_unknown_metric_or_label_is_reported() {
     assert_eq!(unknown("giveway_operator_waiting_group"), ["no metric giveway_operator_waiting_group"]);
     assert_eq!(unknown("sum(rate(giveway_operator_outcomes[5m]))"), ["no metric giveway_operator_outcomes"]);
     assert_eq!(unknown("sum by (victim) (giveway_operator_evictions_total)"), ["no label victim"]);
-    assert_eq!(unknown("giveway_operator_held_pods{class!=\"a\", pod=~\"b\"}"), ["no label class"]);
+    assert_eq!(unknown("giveway_operator_gated_pods{class!=\"a\", pod=~\"b\"}"), ["no label class"]);
     let histogram =
         "histogram_quantile(0.9, sum by (le) (rate(giveway_operator_decision_duration_seconds_bucket[5m])))";
     assert_eq!(unknown(histogram), [""; 0]);

@@ -269,7 +269,7 @@ async fn dry_runs_and_rejections_create_no_event() {
         };
         let (about, note) = (object(&request.uid), "why".to_owned());
         let reason = Reason::GangLabelTooLate;
-        let event = EventDraft { about, related: None, reason, action: "LeavingAlone", note };
+        let event = EventDraft { about, related: None, reason, action: "IgnoringLabel", note };
         let outcome = match &*request.uid {
             "refused" => VerdictOutcome::Refused(Denial::unprocessable("no")),
             _ => VerdictOutcome::Allowed,
