@@ -10,6 +10,7 @@ use crate::{check, output};
 use giveway_planner::ObjectKey;
 use http::StatusCode;
 use serde_json::Value;
+use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 /// A question for the API server.
