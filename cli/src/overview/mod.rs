@@ -12,4 +12,4 @@ pub(crate) mod samples;
 mod state;
 pub(crate) mod usage;
 
-pub(crate) use state::{Revision, Snapshot, State, pause_after};
+pub(crate) use state::{Revision, Snapshot, State};

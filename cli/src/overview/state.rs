@@ -89,6 +89,15 @@ impl State {
         Self { current: Mutex::new(Arc::new(first)), problem: Mutex::new(None) }
     }
 
+    /// Reads the cluster for the first time. Returns also how long to wait before the next read.
+    ///
+    /// # Errors
+    /// As of [`Snapshot::read`].
+    pub(crate) async fn read(api: &Api) -> Result<(Self, Duration), CliError> {
+        let (first, pause) = timed(api, 1).await;
+        Ok((Self::new(first?), pause))
+    }
+
     /// Returns the last snapshot.
     pub(crate) fn current(&self) -> Arc<Snapshot> {
         Arc::clone(&locked(&self.current))
@@ -106,13 +115,9 @@ impl State {
         }
     }
 
-    /// Reads the cluster again. Returns how long to wait before the next read: longer after a long read, but not after a failed one, whose
-    /// time was spent waiting for the API server.
+    /// Reads the cluster again. Returns how long to wait before the next read.
     pub(crate) async fn refresh(&self, api: &Api) -> Duration {
-        let started = Instant::now();
-        let revision = self.current().revision + 1;
-        let outcome = Snapshot::read(api, revision).await;
-        let pause = if outcome.is_ok() { pause_after(started.elapsed()) } else { SHORTEST_PAUSE };
+        let (outcome, pause) = timed(api, self.current().revision + 1).await;
         self.store(outcome);
         pause
     }
@@ -130,9 +135,13 @@ impl State {
     }
 }
 
-/// Returns how long to wait after a read that took this long.
-pub(crate) fn pause_after(read: Duration) -> Duration {
-    SHORTEST_PAUSE.max(read * TIMES)
+/// Reads the cluster. Returns also how long to wait before the next read: longer after a long read, but not after a failed one, whose time
+/// was spent waiting for the API server.
+async fn timed(api: &Api, revision: u64) -> (Result<Snapshot, CliError>, Duration) {
+    let started = Instant::now();
+    let outcome = Snapshot::read(api, revision).await;
+    let pause = if outcome.is_ok() { started.elapsed() * TIMES } else { SHORTEST_PAUSE };
+    (outcome, pause.max(SHORTEST_PAUSE))
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

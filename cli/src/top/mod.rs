@@ -9,7 +9,7 @@ use crate::args::top::TopArgs;
 use crate::connect::{Api, ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::output::{self, style};
-use crate::overview::{Snapshot, State, pause_after};
+use crate::overview::State;
 use k8s_openapi::jiff::Timestamp;
 use screen::ScreenSize;
 use std::io::IsTerminal as _;
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &TopArgs, connection: &ClusterConnection) -> Result<(), 
     block_on(async {
         let api = connection.api().await?;
         if args.once || !std::io::stdout().is_terminal() {
-            let state = State::new(Snapshot::read(&api, 1).await?);
+            let (state, _) = State::read(&api).await?;
             let size = ScreenSize { width: style::width(), height: None };
             return output::show(&screen::text(&state, &api.server, Timestamp::now(), size));
         }
@@ -42,9 +42,8 @@ pub(crate) fn run(args: &TopArgs, connection: &ClusterConnection) -> Result<(), 
 /// Shows the cluster and reads it again, forever. If the size of the terminal changes, the last state is shown again.
 async fn follow(api: &Api) -> Result<(), CliError> {
     let mut resized = signal(SignalKind::window_change()).map_err(no_signals)?;
-    let started = Instant::now();
-    let state = State::new(Snapshot::read(api, 1).await?);
-    let mut next = Instant::now() + pause_after(started.elapsed());
+    let (state, pause) = State::read(api).await?;
+    let mut next = Instant::now() + pause;
     loop {
         let (width, height) = (style::width().unwrap_or(USUAL.0), style::height().unwrap_or(USUAL.1));
         let size = ScreenSize { width: Some(width), height: Some(height) };

@@ -26,13 +26,12 @@ use crate::args::ui::UiArgs;
 use crate::connect::{ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::output;
-use crate::overview::{Snapshot, State, pause_after};
+use crate::overview::State;
 use server::PageServer;
 use session::Session;
 use std::net::Ipv4Addr;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Instant;
 use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio::sync::{Notify, mpsc};
@@ -44,9 +43,8 @@ const QUESTIONS: usize = 16;
 pub(crate) fn run(args: &UiArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     block_on(async {
         let api = connection.api().await?;
-        let started = Instant::now();
-        let state = Arc::new(State::new(Snapshot::read(&api, 1).await?));
-        let pause = pause_after(started.elapsed());
+        let (state, pause) = State::read(&api).await?;
+        let state = Arc::new(state);
         let failed = |error: std::io::Error| CliError::Page(format!("127.0.0.1:{}: {error}", args.port));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await.map_err(failed)?;
         let session = Session::new(listener.local_addr().map_err(failed)?.port(), secret()?, secret()?);
