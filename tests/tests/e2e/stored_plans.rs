@@ -98,7 +98,7 @@ async fn a_plan_for_a_deleted_preemptor_of_the_same_name_is_cancelled() {
     let (mut world, gang, plan) = planned().await;
     world.operator().kill();
     gang.delete().await;
-    // A PodGroup without Giveway's finalizer is gone at once.
+    // A PodGroup without Giveway's finalizer is deleted at once.
     if world.kubectl(&["get", "podgroup", "train", "--ignore-not-found"]).await.unwrap() != "" {
         let without = r#"{"metadata":{"finalizers":null}}"#;
         world.kubectl(&["patch", "podgroup", "train", "--type=merge", "-p", without]).await.unwrap();
