@@ -18,7 +18,7 @@ git archive "$commit" | tar -x -C "$directory/source"
 # Most dependencies are those of this checkout and are already built: links to them save minutes.
 if [ -d target/debug/deps ] && [ ! -d "$directory/target/debug/build" ]; then
     cp -a target/debug/build target/debug/.fingerprint "$directory/target/debug/"
-    find target/debug/deps -type f \( -name '*.rlib' -o -name '*.rmeta' -o -name '*.so' -o -name '*.d' \) ! -name '*giveway*' \
+    find target/debug/deps -maxdepth 1 -type f \( -name '*.rlib' -o -name '*.rmeta' -o -name '*.so' -o -name '*.d' \) ! -name '*giveway*' \
         -exec ln -f -t "$directory/target/debug/deps" {} +
 fi
 CARGO_TARGET_DIR="$(pwd)/$directory/target" $cargo build --manifest-path "$directory/source/Cargo.toml" --workspace \
