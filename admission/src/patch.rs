@@ -34,7 +34,7 @@ impl Changes {
         }
     }
 
-    /// Sets a label of the object with this metadata, unless it has it.
+    /// Sets a label of the object with this metadata, unless it already has this value.
     pub fn label(&mut self, metadata: &Map<Metadata<'_>>, key: &str, value: &str) {
         if metadata.label(key) != Some(value) {
             self.map_at(&["metadata"], metadata.is_there());
@@ -43,7 +43,7 @@ impl Changes {
         }
     }
 
-    /// Sets an annotation of the object with this metadata, unless it has it.
+    /// Sets an annotation of the object with this metadata, unless it already has this value.
     pub fn annotation(&mut self, metadata: &Map<Metadata<'_>>, key: &str, value: &str) {
         if metadata.annotation(key) != Some(value) {
             self.map_at(&["metadata"], metadata.is_there());

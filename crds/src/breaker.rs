@@ -187,11 +187,12 @@ impl PreemptorBreaker {
 }
 
 impl SharedBreaker {
-    /// Returns the breaker after these preemptors failed, of each namespace of which at most `most` count; `None` if it is closed.
+    /// Returns the breaker that these failed preemptors open; `None` if too few failed. At most `most` preemptors of each namespace count.
+    /// `now` and the times at which the plans ended are in seconds since the epoch.
     fn of<'f, 'p: 'f>(
         failed: impl Iterator<Item = &'f (&'p StoredPreemptor, i64)>,
         most: usize,
-        second: i64,
+        now: i64,
     ) -> Option<Self> {
         let failed: BTreeMap<String, Failure> = failed
             .map(|(preemptor, ended)| {
@@ -206,7 +207,7 @@ impl SharedBreaker {
             return None;
         }
         let until = failed.values().map(|failure| failure.ended).max()?.saturating_add(TIME);
-        let turn = (second >= until).then(|| second.saturating_sub(until) / TURN);
+        let turn = (now >= until).then(|| now.saturating_sub(until) / TURN);
         Some(Self { failed, until, turn })
     }
 

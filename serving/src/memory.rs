@@ -75,7 +75,7 @@ impl BodyMemory {
 }
 
 impl MemoryState {
-    /// Subtracts bytes of a client address's unfinished requests.
+    /// Subtracts bytes from the count of a client address's unfinished requests. `None`: the request no longer counts for an address.
     fn forget(&mut self, source: Option<IpAddr>, bytes: usize) {
         let Some(source) = source else { return };
         match self.unfinished.get(&source).copied() {

@@ -46,7 +46,7 @@ pub(crate) enum ModeChoice {
     Enforce,
     /// Plan, and evict no pod.
     Observe,
-    /// Gate and evict no pod.
+    /// Remove the scheduling gate from all pods, gate no new ones, make no plan, and evict no pod.
     Off,
     /// What the chart's value `mode` says.
     Chart,

@@ -294,7 +294,7 @@ pub(super) fn in_tree(served: &Known<Vec<String>>) -> Finding {
                  preempts for in-tree PodGroups by itself. Whether it is on cannot be seen from here.",
                 served.join(", ")
             ),
-            "Use PodGroups of one kind only: those of scheduling.giveway.dev.",
+            "Use only PodGroups of scheduling.giveway.dev, and no in-tree ones.",
         ),
         Err(why) => Finding::unknown("in-tree", "Whether the in-tree PodGroup API is served", why),
     }

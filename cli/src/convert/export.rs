@@ -47,7 +47,8 @@ pub(super) fn object(ours: &Value) -> Converted {
     Converted { object: shapes::object(NATIVE_VERSION, kind, ours, spec), notes }
 }
 
-/// Converts the fields that groups and templates share. On both sides, priority and policy follow from the class.
+/// Converts the fields that PodGroups and templates share to the native API. Drops `priority` and `preemptionPolicy`: both APIs take
+/// them from the PriorityClass.
 fn group(fields: &mut ObjectFields) {
     fields.same("schedulingPolicy");
     fields.same("schedulingConstraints");

@@ -178,7 +178,8 @@ impl Page<'_> {
             let text = match below {
                 true => {
                     format!(
-                        "podgroup/{group}, whose priority is above the pod's own: only the pod's own priority counts for it."
+                        "podgroup/{group}, whose priority is above the pod's own. While the pod is pending it is not planned for or \
+                         ungated as a member; as a victim it has its own priority."
                     )
                 }
                 false => format!("podgroup/{group}, which is decided as a whole."),

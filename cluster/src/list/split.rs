@@ -179,7 +179,7 @@ impl Splitter {
         if self.begun && self.depth == 0 { Err(NoList::Trailing) } else { Ok(()) }
     }
 
-    /// Returns true if this bracket begins a part.
+    /// Returns true if this bracket opens a part: the list's `metadata` or one of its `items`.
     fn begins_part(&self, bracket: u8) -> bool {
         let is_part = matches!(self.member, ListMember::Metadata | ListMember::Items);
         bracket == b'{' && self.in_value && is_part && self.depth == self.outside()

@@ -139,7 +139,7 @@ pub fn next(seen: &Seen, policy: &RotationPolicy, now: Timestamp) -> RotationSte
         (None, None) => return RotationStep::Prepare("there is no usable one".to_owned()),
         (None, Some(_)) if retired.is_empty() => return RotationStep::Promote,
         (Some(current), None) if current.renew_at() <= now => {
-            return RotationStep::Prepare("less than a third of its validity is left".to_owned());
+            return RotationStep::Prepare("less than a third of the validity of the current one is left".to_owned());
         }
         (Some(current), _)
             if !retired.is_empty() && !anchors.iter().any(|anchors| anchors.contains(current.anchor())) =>
