@@ -1,7 +1,7 @@
 //! Gangs with inter-pod constraints, with members of different classes, or in large numbers: rows W1 to W5 and Q1.
 
 use crate::baseline::asks;
-use crate::generate::{self, GROUP_LABEL, Gang, HIGH, LARGE, TEAM, group, label, pod};
+use crate::generate::{self, GROUP_LABEL, Gang, HIGH, LARGE, Shape, TEAM, group, label, pod};
 use crate::measure::{Samples, Timer};
 use crate::rivals::Question;
 use crate::{Event, Measured, cold, outcome, row, warm};
@@ -31,33 +31,39 @@ fn add_gang(cluster: &mut Cluster, name: &str, gpus: &[&str], more: &Value) -> P
     Preemptor::Group(ObjectKey::new(TEAM, name))
 }
 
-fn measure(cluster: &mut Cluster, preemptor: &Preemptor, name: &str, what: &str, goals: (&str, &str)) {
+fn measure(cluster: &mut Cluster, preemptor: &Preemptor, name: &str, what: &str, goals: (&str, &str), shape: Shape) {
     // The rivals know neither spread nor affinity nor members of several kinds.
     let question = Question::gang(HIGH, 64, asks(8, 2));
-    Measured { name, what, goals, rounds: (5, 20), shape: LARGE }.print(cluster, preemptor, question);
+    Measured { name, what, goals, rounds: (5, 20), shape }.print(cluster, preemptor, question);
+}
+
+/// A gang spread over three zones, on a copy of this cluster.
+pub(crate) fn spread(large: &Cluster, name: &str, goals: (&str, &str), shape: Shape) {
+    let like = json!({"matchLabels": {"gang": "wide"}});
+    let spread = json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule", "labelSelector": like}]});
+    let mut cluster = large.clone();
+    let preemptor = add_gang(&mut cluster, "wide", &["2"], &spread);
+    measure(&mut cluster, &preemptor, name, "gang of 64 x 2 GPU spread over 3 zones", goals, shape);
 }
 
 /// W1 to W3, on copies of S1's cluster.
 pub(crate) fn gangs(large: &Cluster, run: impl Fn(&str) -> bool) {
     let like = json!({"matchLabels": {"gang": "wide"}});
     if run("W1") {
-        let spread = json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": ZONE,
-            "whenUnsatisfiable": "DoNotSchedule", "labelSelector": like}]});
-        let mut cluster = large.clone();
-        let preemptor = add_gang(&mut cluster, "wide", &["2"], &spread);
-        measure(&mut cluster, &preemptor, "W1", "gang of 64 x 2 GPU spread over 3 zones", ("60 ms", "6 ms"));
+        spread(large, "W1", ("60 ms", "6 ms"), LARGE);
     }
     if run("W2") {
         let affinity = json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
             {"labelSelector": like, "topologyKey": ZONE}]}}});
         let mut cluster = large.clone();
         let preemptor = add_gang(&mut cluster, "wide", &["2"], &affinity);
-        measure(&mut cluster, &preemptor, "W2", "gang of 64 x 2 GPU in one zone by affinity", ("60 ms", "6 ms"));
+        measure(&mut cluster, &preemptor, "W2", "gang of 64 x 2 GPU in one zone by affinity", ("60 ms", "6 ms"), LARGE);
     }
     if run("W3") {
         let mut cluster = large.clone();
         let preemptor = add_gang(&mut cluster, "wide", &["1", "2", "8"], &json!({}));
-        measure(&mut cluster, &preemptor, "W3", "gang of 64 of 1, 2 and 8 GPU", ("30 ms", "4 ms"));
+        measure(&mut cluster, &preemptor, "W3", "gang of 64 of 1, 2 and 8 GPU", ("30 ms", "4 ms"), LARGE);
     }
     if run("W4") {
         let repels = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [

@@ -4,11 +4,11 @@ use giveway_crds::PodGroup;
 use giveway_planner::{Cluster, ObjectKey};
 use k8s_openapi::api::core::v1::{
     Affinity, Container, Node, NodeStatus, Pod, PodAffinityTerm, PodAntiAffinity, PodSpec, PodStatus,
-    ResourceRequirements,
+    ResourceRequirements, Toleration,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -44,6 +44,8 @@ pub(crate) struct Shape {
 
 /// S1's cluster: 5,000 nodes and 150,000 pods.
 pub(crate) const LARGE: Shape = Shape { nodes: 5000, pods: 150_000, budgets: 200, guaranteed: false };
+/// The cluster of the rows that begin with H: 15,000 nodes and 500,000 pods.
+pub(crate) const HUGE: Shape = Shape { nodes: 15_000, pods: 500_000, budgets: 200, guaranteed: false };
 
 fn quantities(list: &[(&str, &str)]) -> BTreeMap<String, Quantity> {
     list.iter().map(|(name, amount)| ((*name).to_owned(), Quantity((*amount).to_owned()))).collect()
@@ -69,14 +71,44 @@ pub(crate) fn node_name(number: usize) -> String {
     format!("node-{number:05}")
 }
 
-/// A pod, as it is built for every use here.
+/// Labels that an organisation gives to all its pods.
+const COMMON_LABELS: [&str; 5] =
+    ["team", "app.kubernetes.io/name", "app.kubernetes.io/part-of", "app.kubernetes.io/version", "cost-center"];
+
+/// A pod as a Job or a ReplicaSet creates it: with labels of the organisation and of its controller, an owner, the two tolerations that
+/// admission adds, and a sidecar container without requests. The last part of the name is its own, the rest names the controller.
 pub(crate) fn pod(namespace: &str, name: &str, priority: i32, asks: &[(&str, &str)]) -> Pod {
-    let labels = BTreeMap::from([("app".to_owned(), name.split('-').next().unwrap_or_default().to_owned())]);
-    let container = Container {
+    let (controller, index) = name.rsplit_once('-').unwrap_or((name, "0"));
+    let app = name.split('-').next().unwrap_or_default();
+    let (kind, api_version) = if app == "web" { ("ReplicaSet", "apps/v1") } else { ("Job", "batch/v1") };
+    let controller_uid = format!("00000000-0000-4000-{namespace}-{controller}");
+    let mut labels: BTreeMap<String, String> = COMMON_LABELS
+        .map(|key| (key.to_owned(), format!("{app} of the department {namespace}")))
+        .into_iter()
+        .chain([("app".to_owned(), app.to_owned())])
+        .collect();
+    if kind == "Job" {
+        labels.extend([
+            ("batch.kubernetes.io/job-name".to_owned(), controller.to_owned()),
+            ("batch.kubernetes.io/controller-uid".to_owned(), controller_uid.clone()),
+            ("batch.kubernetes.io/job-completion-index".to_owned(), index.to_owned()),
+        ]);
+    } else {
+        labels.insert("pod-template-hash".to_owned(), format!("{:x}", controller.len() * 7919));
+    }
+    let main = Container {
         name: "main".to_owned(),
         resources: Some(ResourceRequirements { requests: Some(quantities(asks)), ..ResourceRequirements::default() }),
         ..Container::default()
     };
+    let sidecar = Container { name: "log-shipper".to_owned(), ..Container::default() };
+    let tolerations = ["not-ready", "unreachable"].map(|condition| Toleration {
+        key: Some(format!("node.kubernetes.io/{condition}")),
+        operator: Some("Exists".to_owned()),
+        effect: Some("NoExecute".to_owned()),
+        toleration_seconds: Some(300),
+        ..Toleration::default()
+    });
     Pod {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
@@ -84,9 +116,22 @@ pub(crate) fn pod(namespace: &str, name: &str, priority: i32, asks: &[(&str, &st
             uid: Some(format!("00000000-0000-{namespace}-{name}")),
             labels: Some(labels),
             annotations: Some(BTreeMap::from([(POLICY.to_owned(), "PreemptLowerPriority".to_owned())])),
+            owner_references: Some(vec![OwnerReference {
+                api_version: api_version.to_owned(),
+                kind: kind.to_owned(),
+                name: controller.to_owned(),
+                uid: controller_uid,
+                controller: Some(true),
+                block_owner_deletion: Some(true),
+            }]),
             ..ObjectMeta::default()
         },
-        spec: Some(PodSpec { containers: vec![container], priority: Some(priority), ..PodSpec::default() }),
+        spec: Some(PodSpec {
+            containers: vec![main, sidecar],
+            priority: Some(priority),
+            tolerations: Some(tolerations.to_vec()),
+            ..PodSpec::default()
+        }),
         status: Some(PodStatus { phase: Some("Pending".to_owned()), ..PodStatus::default() }),
     }
 }
@@ -175,7 +220,12 @@ pub(crate) fn pods(shape: Shape, gpus: usize, mut each: impl FnMut(Pod), mut eac
     for number in 0..shape.pods.saturating_sub(places) {
         let (namespace, budget, guaranteed) = workloads.next();
         let priority = workloads.priority();
-        let built = pod(&namespace, &format!("web-{number:06}"), priority, &[("cpu", "2"), ("memory", "8Gi")]);
+        let built = pod(
+            &namespace,
+            &format!("web-{:05}-{}", number / 10, number % 10),
+            priority,
+            &[("cpu", "2"), ("memory", "8Gi")],
+        );
         each(mark(on(built, number % shape.nodes), budget.as_ref(), guaranteed));
     }
 }
@@ -226,7 +276,12 @@ pub(crate) fn full_of_single_pods(nodes: usize) -> Cluster {
         cluster.upsert_node(&node(number)).unwrap();
     }
     for number in 0..nodes * 8 {
-        let built = pod("team-00", &format!("job-{number:06}"), 10, &[("cpu", "4"), ("nvidia.com/gpu", "1")]);
+        let built = pod(
+            "team-00",
+            &format!("job-{:05}-{:02}", number / 50, number % 50),
+            10,
+            &[("cpu", "4"), ("nvidia.com/gpu", "1")],
+        );
         cluster.upsert_pod(&on(built, number / 8)).unwrap();
     }
     cluster
