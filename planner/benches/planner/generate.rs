@@ -217,16 +217,16 @@ pub(crate) fn pods(shape: Shape, gpus: usize, mut each: impl FnMut(Pod), mut eac
         place += size;
         number += 1;
     }
+    // Ten pods of each ReplicaSet.
+    let (mut of_set, mut priority) = (workloads.next(), workloads.priority());
     for number in 0..shape.pods.saturating_sub(places) {
-        let (namespace, budget, guaranteed) = workloads.next();
-        let priority = workloads.priority();
-        let built = pod(
-            &namespace,
-            &format!("web-{:05}-{}", number / 10, number % 10),
-            priority,
-            &[("cpu", "2"), ("memory", "8Gi")],
-        );
-        each(mark(on(built, number % shape.nodes), budget.as_ref(), guaranteed));
+        if number % 10 == 0 {
+            (of_set, priority) = (workloads.next(), workloads.priority());
+        }
+        let (namespace, budget, guaranteed) = &of_set;
+        let name = format!("web-{:05}-{}", number / 10, number % 10);
+        let built = pod(namespace, &name, priority, &[("cpu", "2"), ("memory", "8Gi")]);
+        each(mark(on(built, number % shape.nodes), budget.as_ref(), *guaranteed));
     }
 }
 
