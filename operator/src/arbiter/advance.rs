@@ -92,6 +92,7 @@ impl Arbiter {
         certain.extend(self.departures.departing().cloned());
         let version = self.model.version;
         for preemptor in order {
+            let claimed = self.plans.flights.claimed_by_higher_plans(&preemptor, &self.model);
             let Some(flight) = self.plans.flights.advancing(&preemptor) else { continue };
             let Some(context) = contexts.get(&kind(flight)) else { continue };
             let (before, continued, was_postponed) =
@@ -104,7 +105,7 @@ impl Arbiter {
             }
             let look = self.preemption.round.may_compare(clock.now, spent);
             let scheduler = self.scheduler.pace(clock.now);
-            let limits = PlanLimits { binding_timeout, scheduler, look, certain: &certain };
+            let limits = PlanLimits { binding_timeout, scheduler, look, certain: &certain, claimed: &claimed };
             let (start, waits) = (Instant::now(), matches!(before, PlanState::Planned | PlanState::WaitingForVictims));
             let mut advance = flight.advance(&self.model, context, clock, limits);
             if !advance.rest.is_empty() {

@@ -168,19 +168,29 @@ impl Model {
     }
 
     /// Returns the pods whose eviction, one after the other, would leave a budget with fewer healthy pods than it wants: UID and reason.
-    /// The pods in the model are counted. The Eviction API uses the status of the budget instead, which lags behind deletions.
-    pub fn breaches<'p>(&self, pods: impl Iterator<Item = &'p Pod>) -> BTreeMap<SmolStr, String> {
+    /// The pods in the model are counted. The Eviction API uses the status of the budget instead, which lags behind deletions. `claimed` is the
+    /// number of healthy pods of each budget that plans of higher priority evict.
+    pub fn breaches<'p>(
+        &self,
+        pods: impl Iterator<Item = &'p Pod>,
+        claimed: &BTreeMap<ObjectKey, usize>,
+    ) -> BTreeMap<SmolStr, String> {
         let mut left: BTreeMap<&ObjectKey, usize> = BTreeMap::new();
         let mut breaches = BTreeMap::new();
         for pod in pods.filter(|pod| pod.ready) {
             for budget in self.cluster.budgets_of(pod).into_iter().filter(|budget| budget.counts(pod)) {
-                let healthy = left.entry(&budget.key).or_insert_with(|| self.cluster.healthy_under(budget));
+                let healthy = left.entry(&budget.key).or_insert_with(|| self.cluster.healthy_under(budget).count());
                 let (name, wanted, has) = (&budget.key.name, budget.desired_healthy, *healthy);
                 *healthy = has.saturating_sub(1);
-                if i64::try_from(has).unwrap_or(i64::MAX) <= i64::from(wanted) {
+                let claimed = claimed.get(&budget.key).copied().unwrap_or(0);
+                if i64::try_from(has.saturating_sub(claimed)).unwrap_or(i64::MAX) <= i64::from(wanted) {
                     let why =
                         format!("The disruption budget {name} needs {wanted} healthy pods and has {has} currently");
-                    breaches.insert(pod.uid.clone(), why);
+                    let others = match claimed {
+                        0 => String::new(),
+                        claimed => format!(", of which plans of higher priority evict {claimed}"),
+                    };
+                    breaches.insert(pod.uid.clone(), why + &others);
                 }
             }
         }

@@ -7,9 +7,9 @@ use crate::messages::command::{Command, EvictCall, EvictOutcome, EvictionCause};
 use crate::model::Model;
 use crate::speaker::words::Sentence;
 use giveway_crds::plan::PlanState;
-use giveway_planner::model::Pod;
+use giveway_planner::model::{ObjectKey, Pod};
 use giveway_planner::rescue::Step;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 impl Flight {
@@ -51,7 +51,7 @@ impl Flight {
     /// Commands the evictions that may start now: first of victims that a PodDisruptionBudget can refuse, then of the
     /// others.
     pub(super) fn evict(&mut self, now: Now<'_>, out: &mut Advance) {
-        let Now { model, clock, .. } = now;
+        let Now { model, clock, limits, .. } = now;
         // The state `Evicting` is stored first, so that a leader that resumes a plan in state `Planned` knows that no
         // pod was evicted for it.
         if self.stored.is_none_or(|state| state < PlanState::Evicting) {
@@ -59,7 +59,7 @@ impl Flight {
         }
         let (started, calls) = (self.units_with_evictions(), self.evictions(model, |_| true));
         let refusable = calls.iter().filter(|(_, c)| c.refusable()).count();
-        if self.breaches(model, &calls) {
+        if self.breaches(model, &calls, limits.claimed) {
             return;
         }
         if !self.rehearse(model, clock, out) || self.depends_on_other_plans(now) {
@@ -105,14 +105,14 @@ impl Flight {
         victims.filter_map(call).collect()
     }
 
-    /// Cancels the plan if the guaranteed budgets, as far as they are known here, do not allow the next evictions.
-    /// Returns true if it did.
-    fn breaches(&mut self, model: &Model, calls: &[(usize, EvictCall)]) -> bool {
+    /// Cancels the plan if the guaranteed budgets, as far as they are known here, do not allow the next evictions in addition to those that
+    /// [plans of higher priority](super::claims) claim. Returns true if it did.
+    fn breaches(&mut self, model: &Model, calls: &[(usize, EvictCall)], claimed: &BTreeMap<ObjectKey, usize>) -> bool {
         let guarded: BTreeSet<usize> = calls.iter().filter(|(_, call)| call.refusable()).map(|(i, _)| *i).collect();
         let pod = |v: &VictimPod| current(&model.cluster, &v.pod, &v.uid).filter(|pod| pod.live());
         let on_their_way = self.victims.iter().filter(|v| v.asked()).filter_map(pod);
         let next = guarded.iter().map(|i| &self.victims[*i]).filter(|v| v.call == Call::Idle).filter_map(pod);
-        let mut refused = model.breaches(on_their_way.chain(next));
+        let mut refused = model.breaches(on_their_way.chain(next), claimed);
         refused.retain(|uid, _| {
             guarded.iter().any(|i| self.victims[*i].uid == *uid && self.victims[*i].call == Call::Idle)
         });

@@ -16,6 +16,7 @@
 //! evicted before the [rehearsal](rehearsal) succeeded.
 
 mod check;
+mod claims;
 mod domain;
 mod evict;
 mod flights;
@@ -86,6 +87,8 @@ pub struct PlanLimits<'a> {
     pub look: bool,
     /// The UIDs of the pods that other plans and departures evict, except those of plans that may still be rejected.
     pub certain: &'a BTreeSet<SmolStr>,
+    /// How many healthy pods of each budget plans of higher priority evict: [`Flights::claimed_by_higher_plans`].
+    pub claimed: &'a BTreeMap<ObjectKey, usize>,
 }
 
 /// What a plan is advanced by.

@@ -118,7 +118,7 @@ impl Flight {
     }
 
     /// Returns the units with a pod whose eviction a budget can refuse.
-    fn refusable_units(&self, model: &Model) -> BTreeSet<usize> {
+    pub(super) fn refusable_units(&self, model: &Model) -> BTreeSet<usize> {
         let guarded = self.guarded_units(model);
         let budgeted = |v: &super::VictimPod| {
             current(&model.cluster, &v.pod, &v.uid).is_some_and(|pod| model.cluster.is_budgeted(pod))

@@ -10,7 +10,7 @@ use giveway_crds::plan::{PlanState, StoredVictim};
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_planner::model::{ObjectKey, Pod};
 use giveway_planner::{Context, Preemptor};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Flight {
     /// Checks the preemptor, members, victims, whole PodGroups and budgets of a resumed plan, and that it still fits.
@@ -127,7 +127,7 @@ impl Flight {
     fn guarded_now(&self, model: &Model) -> Option<Sentence> {
         let guarded = |pod: &&Pod| model.threshold(pod).is_some_and(|threshold| threshold > self.own_priority());
         let here = self.victims.iter().filter_map(|v| current(&model.cluster, &v.pod, &v.uid));
-        let breaches = model.breaches(here.filter(|pod| pod.live()).filter(guarded));
+        let breaches = model.breaches(here.filter(|pod| pod.live()).filter(guarded), &BTreeMap::new());
         let (uid, why) = breaches.into_iter().next()?;
         let pod = &self.victims.iter().find(|v| v.uid == uid)?.pod;
         let sentence = Sentence::default().object("pod", pod, &uid).text(" has a guaranteed budget");

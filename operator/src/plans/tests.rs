@@ -29,6 +29,7 @@ const LIMITS: PlanLimits<'static> = PlanLimits {
     scheduler: SchedulerPace::UNKNOWN,
     look: true,
     certain: &BTreeSet::new(),
+    claimed: &BTreeMap::new(),
 };
 
 fn gang() -> Preemptor {

@@ -8,9 +8,9 @@ use giveway_operator::messages::command::Command;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Returns a ready pod of PodGroup `db`, whose budget only preemptors of priority 5000 may violate.
-fn guarded(name: &str) -> Value {
-    let mut pod = running(name, 10, "n1", Some("db"));
+/// Returns a ready pod of application `db`, whose budget only preemptors of priority 5000 may violate.
+pub fn guarded(name: &str, node: &str, group: Option<&str>) -> Value {
+    let mut pod = running(name, 10, node, group);
     pod["metadata"]["labels"]["app"] = json!("db");
     pod["metadata"]["annotations"] = json!({keys::ANNOTATION_THRESHOLD: "5000"});
     pod["spec"]["priorityClassName"] = json!("guarded");
@@ -39,7 +39,7 @@ fn database_with(flags: &[&'static str]) -> Driven {
     driven.node("n1", 4);
     driven.apply(Kind::Group, gang("db", 3, 10));
     for number in 0..3 {
-        driven.apply(Kind::Pod, guarded(&format!("db-{number}")));
+        driven.apply(Kind::Pod, guarded(&format!("db-{number}"), "n1", Some("db")));
     }
     driven
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed assertion panics")]
 
 mod breakers;
+mod budgets;
 mod departures;
 mod driven;
 mod event_times;

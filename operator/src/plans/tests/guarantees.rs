@@ -155,3 +155,58 @@ fn pods_that_a_budget_keeps_are_handed_over() {
     assert_eq!((ended.state, run.flight.plan.state), (PlanState::Cancelled, PlanState::Cancelled));
     assert_eq!(ended.message.to_string(), "The eviction of pod default/l2 was refused: 0 allowed");
 }
+
+/// Returns a plan that may begin to evict these pods for a preemptor of this priority.
+fn beginning(name: &str, priority: i32, pods: &[&str], now: Instant) -> Flight {
+    let single = |name: &&str| StoredVictim {
+        kind: "Pod".into(),
+        namespace: "default".into(),
+        name: (*name).to_owned(),
+        priority: 10,
+        pods: vec![victim(name, "n1")],
+        ..StoredVictim::default()
+    };
+    let victims = pods.iter().map(single).collect();
+    let plan = StoredPlan { id: name.into(), state: PlanState::Evicting, victims, ..StoredPlan::default() };
+    Flight::new(Preemptor::Group(ObjectKey::new("default", name)), priority, plan, now)
+}
+
+#[test]
+fn plans_of_strictly_higher_priority_claim_disruptions_of_the_budgets_of_a_plan_before_its_first_eviction() {
+    let (mut world, now) = (World::new(), Instant::now());
+    world.node("n1", 8).budget("db", "db", 2).budget("web", "web", 1);
+    for name in ["db-1", "db-2", "db-3", "db-4"] {
+        world.pod(TestPod::new(name, 10).on("n1").guarded("db", 5000));
+    }
+    world.pod(TestPod::new("web-1", 10).on("n1").guarded("web", 5000));
+    let claimed = |change: &dyn Fn(&mut Flight, &mut Flight)| {
+        let mut own = beginning("own", 100, &["db-1", "db-2"], now);
+        let mut other = beginning("other", 200, &["db-2", "db-3", "db-4", "web-1"], now);
+        change(&mut own, &mut other);
+        let preemptor = own.preemptor.clone();
+        Flights::from([own, other]).claimed_by_higher_plans(&preemptor, &world.model)
+    };
+    let none = BTreeMap::new();
+    let two = BTreeMap::from([(ObjectKey::new("default", "db"), 2)]);
+    assert_eq!(claimed(&|_, _| {}), two, "both plans evict db-2, and web-1 has another budget");
+    assert_eq!(claimed(&|_, other| other.priority = 100), none, "the same priority");
+    assert_eq!(claimed(&|own, _| own.victims[0].call.start()), none, "the first eviction is made");
+    assert_eq!(claimed(&|own, _| own.plan.state = PlanState::Planned), none, "no eviction is due");
+    let postpone = |_: &mut Flight, other: &mut Flight| {
+        (other.plan.state, other.postponed) = (PlanState::Planned, true);
+    };
+    assert_eq!(claimed(&postpone), none, "the other plan is postponed");
+    assert_eq!(claimed(&|_, other| other.drop_plan(PlanState::Cancelled, "Not needed any more.")), none);
+}
+
+#[test]
+fn a_plan_is_cancelled_before_its_first_eviction_if_plans_of_higher_priority_need_the_disruptions() {
+    let mut run = Run::new();
+    singles(&mut run, &[("plain", None), ("db", Some(5000))]);
+    let claimed = BTreeMap::from([(ObjectKey::new("default", "db"), 1)]);
+    let advance = run.step_with(&Context::default(), PlanLimits { claimed: &claimed, ..LIMITS });
+    assert!(names(&advance).is_empty(), "{:?}", names(&advance));
+    let words = "The eviction of pod default/db was refused: The disruption budget db needs 1 healthy pods and has 2 currently, of which \
+                 plans of higher priority evict 1";
+    assert_eq!(advance.ended.unwrap().message.to_string(), words);
+}

@@ -2,7 +2,7 @@
 
 use super::{BudgetSlot, Cluster, PodSlot};
 use crate::model::ModelError;
-use crate::model::{Budget, BudgetIndex, Change, ObjectKey, PodIndex};
+use crate::model::{Budget, BudgetIndex, Change, ObjectKey, Pod, PodIndex};
 use giveway_crds::priority::{Class, Classes};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -125,11 +125,11 @@ impl Cluster {
         self.budget_index.values().filter_map(|index| self.budgets.get(*index)).map(|slot| &slot.budget)
     }
 
-    /// Returns the number of healthy pods under a budget of the model: ready, and not terminating.
-    pub fn healthy_under(&self, budget: &Budget) -> usize {
+    /// Returns the healthy pods under a budget of the model: ready, and not terminating.
+    pub fn healthy_under<'a>(&'a self, budget: &'a Budget) -> impl Iterator<Item = &'a Pod> {
         let under = self.budget_index.get(&budget.key).and_then(|index| self.budget_at(*index)).map(|(_, pods)| pods);
-        let pods = under.into_iter().flatten().filter_map(|index| self.pod_at(*index));
-        pods.filter(|pod| pod.ready && pod.live() && budget.counts(pod)).count()
+        let pods = under.into_iter().flatten().filter_map(move |index| self.pod_at(*index));
+        pods.filter(move |pod| pod.ready && pod.live() && budget.counts(pod))
     }
 
     /// Adds or replaces a priority class. Returns whether anything changed.
