@@ -371,7 +371,7 @@ async fn breakers(api: &Api, world: &Known<World>, now: Timestamp) -> Result<Kno
 
 /// Returns the number of pods with Giveway's scheduling gate.
 fn gated_pods(world: &World) -> usize {
-    world.cluster.pods().filter(|pod| pod.live() && pod.held).count()
+    world.cluster.pods().filter(|pod| pod.live() && pod.gated).count()
 }
 
 /// Returns which classes preempt through kube-scheduler, and which pods have both a threshold and a budget.

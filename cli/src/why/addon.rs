@@ -53,7 +53,7 @@ impl Evidence {
         };
         let mut lines = vec![("Critical add-on:", format!("{why}."))];
         let in_flight = self.world.last_plan(&self.target).is_some_and(|plan| plan.state.in_flight());
-        if !in_flight && pod.live() && !pod.bound() && !pod.held && !pod.gated_by_others {
+        if !in_flight && pod.live() && !pod.bound() && !pod.gated && !pod.gated_by_others {
             lines.push(("Waits for:", self.waits_for(pod)));
         }
         lines

@@ -251,7 +251,7 @@ impl Arbiter {
                 // group.
                 let cluster = &self.model.cluster;
                 let gang = matches!(preemptor, Preemptor::Group(key) if cluster.group(key).is_some_and(|g| g.min_count.is_some()));
-                let is_gated = |placed: &Placement| cluster.pod(&placed.pod).is_some_and(|pod| pod.held);
+                let is_gated = |placed: &Placement| cluster.pod(&placed.pod).is_some_and(|pod| pod.gated);
                 if gang || placements.iter().any(is_gated) {
                     let plan = Plan { placements, domain, ..empty_plan() };
                     self.start(preemptor, &plan, clock);
@@ -334,7 +334,7 @@ impl Arbiter {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
         let pods = unknown.members.iter().filter_map(|member| self.model.cluster.pod(member));
         let ungate = |pod: &Pod| Command::ungate(pod, preemptor.clone(), priority);
-        let commands: Vec<Command> = pods.filter(|pod| pod.held).map(ungate).collect();
+        let commands: Vec<Command> = pods.filter(|pod| pod.gated).map(ungate).collect();
         if commands.is_empty() {
             return;
         }

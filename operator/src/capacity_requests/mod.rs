@@ -145,7 +145,7 @@ fn requests_by_group(model: &Model) -> Requests<'_> {
 fn waiting<'m>(model: &'m Model, key: &ObjectKey, schedulers: &[String]) -> Vec<&'m Pod> {
     let Some(group) = model.cluster.group(key) else { return Vec::new() };
     let waits = |pod: &&Pod| {
-        pod.live() && !pod.bound() && pod.held && !pod.gated_by_others && schedulers.contains(&pod.scheduler_name)
+        pod.live() && !pod.bound() && pod.gated && !pod.gated_by_others && schedulers.contains(&pod.scheduler_name)
     };
     let mut found: Vec<&Pod> =
         model.cluster.members(key).filter(waits).filter(|pod| !group.is_above(pod) && pod.unknown.is_empty()).collect();

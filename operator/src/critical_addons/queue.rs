@@ -49,7 +49,7 @@ impl AddonQueue {
             pod.unschedulable
                 && terms.evicts_for(pod)
                 && !pod.placeholder()
-                && !pod.held
+                && !pod.gated
                 && !pod.gated_by_others
                 && schedulers.contains(&pod.scheduler_name)
         };
@@ -148,7 +148,7 @@ mod tests {
         world.pod(addon("dns", 0)).pod(TestPod::new("system", 2_000_000_000).unschedulable());
         world.pod(TestPod::new("ordinary", 1_000_000_000).unschedulable());
         world.pod(TestPod::new("fresh", 2_000_000_000)).pod(addon("nominated", 0).nominated("n1"));
-        world.pod(addon("held", 0).gated()).pod(addon("foreign", 0).scheduler("other"));
+        world.pod(addon("gated", 0).gated()).pod(addon("foreign", 0).scheduler("other"));
         world.pod(addon("member", 0).of("g")).pod(addon("elsewhere", 0).in_namespace("tenant"));
         world.pod(TestPod::new("system-elsewhere", 2_000_000_000).unschedulable().in_namespace("tenant"));
         world.pod(addon("going", 0).terminating()).pod(addon("bound", 0).on("n1"));

@@ -266,14 +266,14 @@ fn a_partially_scheduled_gang_is_evicted_with_its_ungated_members_and_no_budget_
         world.pod(member(name));
     }
     world.pod(TestPod::new("g2", 10).of("low").created(100).unschedulable());
-    world.pod(TestPod::new("held", 10).of("low").created(100).gated());
+    world.pod(TestPod::new("gated", 10).of("low").created(100).gated());
     run.gang(&world, now);
     assert_eq!(run.evictions(&world, now), ["g0 ask", "g1 ask", "g2 ask"]);
     assert_eq!(run.departures.to_wait_for(&world.model, &world.key("low"), now), 0, "it may still be completed");
     for pod in ["g0", "g1", "g2"] {
         run.answer(&world, pod, &EvictOutcome::Refused("0 allowed".into()), now);
     }
-    world.pod(member("held"));
+    world.pod(member("gated"));
     let step = run.pass(&world, now + Duration::from_secs(60));
     assert!(step.commands.is_empty(), "{:?}", step.commands);
     assert_eq!(step.ended, [world.key("low")]);

@@ -173,7 +173,7 @@ fn controllers(model: &Model, key: &ObjectKey) -> Vec<SmolStr> {
 
 /// Returns the reason for a PodGroup whose controller creates no more pods and reports no failure; `None` if no member exists.
 fn stalled(model: &Model, key: &ObjectKey) -> Option<String> {
-    let gated = || live(model, key).filter(|pod| pod.held);
+    let gated = || live(model, key).filter(|pod| pod.gated);
     if let Some(driver) = gated().find(|pod| spark::is_driver(pod.labels.get(spark::LABEL_ROLE))) {
         return Some(format!(
             "Pod {} is the driver of a Spark application, which creates its executors after it has started: give the executors a \

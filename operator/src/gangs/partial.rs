@@ -42,7 +42,7 @@ impl PartialGang {
         }
         let live = || live(model, &group.key);
         let pending = |pod: &&Pod| !pod.bound() && !pod.gated_by_others && !group.is_above(pod);
-        let waits = live().filter(pending).min_by_key(|pod| (pod.held, pod.key.clone()))?;
+        let waits = live().filter(pending).min_by_key(|pod| (pod.gated, pod.key.clone()))?;
         let is_partially_scheduled = match bound {
             0 => waits_for_no_node(model, group, waits),
             _ => observed || !had_enough(&model.groups.get(&group.key)?.status, live()),
@@ -101,7 +101,7 @@ fn bound_and_needed(model: &Model, group: &Group) -> Option<(usize, usize)> {
 
 /// Returns true if an ungated member asks for a value of the group's topology key that no node has.
 fn waits_for_no_node(model: &Model, group: &Group, pod: &Pod) -> bool {
-    let Some(key) = group.topology.as_deref().filter(|_| !pod.held) else { return false };
+    let Some(key) = group.topology.as_deref().filter(|_| !pod.gated) else { return false };
     let asked = pod.asks_for(key);
     asked.is_some_and(|value| !model.cluster.nodes().any(|node| node.labels.get(key).is_some_and(|has| has == value)))
 }
@@ -132,7 +132,7 @@ fn shows_enough(model: &Model, key: &ObjectKey) -> bool {
 
 /// Returns true if a pod is pending and has no scheduling gate.
 pub fn is_free(pod: &Pod) -> bool {
-    !pod.bound() && !pod.held && !pod.gated_by_others
+    !pod.bound() && !pod.gated && !pod.gated_by_others
 }
 
 /// How long gangs have been partially scheduled without another member being bound.

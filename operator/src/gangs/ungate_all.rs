@@ -23,7 +23,7 @@ impl UngateAll {
     pub fn pass(&mut self, model: &Model, meant: impl Fn(&Pod) -> bool, now: Instant) -> Vec<Command> {
         let mut before = std::mem::take(&mut self.0);
         let mut commands = Vec::new();
-        for pod in model.cluster.unbound().filter(|pod| pod.held && pod.live() && meant(pod)) {
+        for pod in model.cluster.unbound().filter(|pod| pod.gated && pod.live() && meant(pod)) {
             if self.0.len() >= AT_ONCE {
                 break;
             }

@@ -357,7 +357,7 @@ impl Model {
         }
         let changed = self.cluster.upsert_pod_in(&pod, native_group.as_deref()).map_err(|e| e.to_string());
         if changed.as_ref().is_ok_and(|changed| *changed)
-            && self.cluster.pod(key).is_some_and(|pod| !pod.bound() && (pod.held || pod.unschedulable))
+            && self.cluster.pod(key).is_some_and(|pod| !pod.bound() && (pod.gated || pod.unschedulable))
         {
             self.arrivals += 1;
         }

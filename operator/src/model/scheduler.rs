@@ -60,7 +60,7 @@ impl SchedulerActivity {
     pub fn note(&mut self, model: &Model, now: Instant) {
         self.observe(model.scheduler_decisions, model.scheduler_bindings, now);
         if self.counted.is_none_or(|at| now.duration_since(at) >= EVERY) {
-            let may_be_bound = |pod: &&Pod| pod.live() && !pod.held && !pod.gated_by_others;
+            let may_be_bound = |pod: &&Pod| pod.live() && !pod.gated && !pod.gated_by_others;
             let pending = model.cluster.unbound().filter(may_be_bound).count();
             self.pending = u64::try_from(pending).unwrap_or(u64::MAX);
             self.counted = Some(now);

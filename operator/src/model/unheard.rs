@@ -96,7 +96,7 @@ mod tests {
     fn a_pod_is_no_victim_before_its_group_is_observed() {
         let mut world = world();
         world.namespace("default");
-        world.pod(TestPod::new("held", 0).of("late").gated().created(THEN));
+        world.pod(TestPod::new("gated", 0).of("late").gated().created(THEN));
         world
             .pod(TestPod::new("a", 0).of("late").on("n1").created(THEN))
             .pod(TestPod::new("b", 0).on("n1").created(THEN));

@@ -43,7 +43,7 @@ impl Flight {
             Some(node) if outside(node) => {
                 Some(format!("Pod {} of the group has node {node}, which is not in {domain}.", pod.key))
             }
-            None if !pod.held => {
+            None if !pod.gated => {
                 let value = pod.asks_for(&domain.key).filter(|value| *value != domain.value)?;
                 Some(format!(
                     "Pod {} of the group was ungated for {}={value}, and not to {domain}.",

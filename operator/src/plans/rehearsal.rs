@@ -113,7 +113,7 @@ impl Flight {
         for member in &mut self.members {
             let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
             let controller = pod.owner.as_ref().map(|owner| owner.uid.as_str());
-            if !pod.held || !pod.live() || !controllers.insert(controller) {
+            if !pod.gated || !pod.live() || !controllers.insert(controller) {
                 continue;
             }
             if matches!(member.rehearsal, Call::Done(_)) {

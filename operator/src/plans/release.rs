@@ -140,12 +140,12 @@ impl Flight {
     fn ungate(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) -> bool {
         for member in &mut self.members {
             let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
-            if pod.held && pod.live() && member.release.due(clock.now) {
+            if pod.gated && pod.live() && member.release.due(clock.now) {
                 member.release.start();
                 out.commands.push(member.removal_of_gate((&self.preemptor, self.priority), &self.plan, false));
             }
         }
-        self.members.iter().any(|m| current(cluster, &m.pod, &m.uid).is_some_and(|p| p.held && p.live()))
+        self.members.iter().any(|m| current(cluster, &m.pod, &m.uid).is_some_and(|p| p.gated && p.live()))
     }
 
     /// Returns the placements of the members that are not bound.

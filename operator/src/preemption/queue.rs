@@ -220,7 +220,7 @@ impl Candidates {
             let group = cluster.group(key).filter(|group| !group.native && group.class_problem.is_none());
             let Some(group) = group else { return true };
             let waits =
-                |pod: &Pod| !pod.gated_by_others && (group.min_count.is_some() || pod.unschedulable || pod.held);
+                |pod: &Pod| !pod.gated_by_others && (group.min_count.is_some() || pod.unschedulable || pod.gated);
             if model.pending.of_group(key).any(|pod| cluster.pod(pod).is_some_and(waits)) {
                 order.push((Reverse(group.priority), group.created.unwrap_or(i64::MAX), preemptor));
             }
@@ -242,7 +242,7 @@ impl Candidates {
 /// unschedulable.
 fn preempts_alone(model: &Model, pod: &Pod, scheduler_names: &[String]) -> bool {
     pod.unschedulable
-        && !pod.held
+        && !pod.gated
         && !pod.gated_by_others
         && !pod.placeholder()
         && scheduler_names.contains(&pod.scheduler_name)

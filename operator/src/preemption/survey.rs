@@ -52,7 +52,7 @@ impl Survey {
         let mut pending = PendingGroups::default();
         let mut groups: BTreeSet<&ObjectKey> = BTreeSet::new();
         for pod in cluster.unbound() {
-            pending.held += usize::from(pod.held);
+            pending.gated += usize::from(pod.gated);
             groups.extend(cluster.group_of(pod).filter(|group| !group.native).map(|group| &group.key));
         }
         let mut since = BTreeMap::new();
@@ -93,7 +93,7 @@ fn waits(cluster: &Cluster, group: &Group, finished: usize) -> bool {
     match group.min_count {
         Some(needed) => bound + finished < needed,
         // The pods of a PodGroup without gang scheduling start independently of each other.
-        None => bound == 0 && live().any(|pod| pod.held || pod.unschedulable),
+        None => bound == 0 && live().any(|pod| pod.gated || pod.unschedulable),
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
         let none = look.none();
         let groups = [((Reason::WaitingForPods, none.clone()), 1), ((Reason::Unschedulable, none), 1)];
         assert_eq!(pending.groups, groups.into());
-        assert_eq!(pending.held, 3, "a pod that its group does not need is gated, too");
+        assert_eq!(pending.gated, 3, "a pod that its group does not need is gated, too");
     }
 
     #[test]

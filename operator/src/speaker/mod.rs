@@ -107,7 +107,7 @@ impl Speaker {
         };
         let (reason, message) = waits_for(group)?;
         let note = format!("Pod group {} is pending: {message}", group.name);
-        let mut gated = live.filter(|pod| pod.held);
+        let mut gated = live.filter(|pod| pod.gated);
         if let Some(owner) = gated.clone().find_map(|pod| pod.owner.as_ref())
             && self.is_first(&found.uid, &format!("owner {reason}"), QUEUED_QUIET, now)
         {

@@ -146,7 +146,7 @@ fn count(facts: &GroupFacts<'_>) -> PodCounts {
     for pod in facts.model.cluster.members(&facts.group.key) {
         counts.total += 1;
         let is_scheduled = pod.live() && pod.node.is_some();
-        counts.gated += i32::from(pod.held && pod.live());
+        counts.gated += i32::from(pod.gated && pod.live());
         counts.scheduled += i32::from(is_scheduled);
         counts.ready += i32::from(is_scheduled && pod.ready);
         match pod.phase {

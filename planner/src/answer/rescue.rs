@@ -29,7 +29,7 @@ pub fn rank(priority: i32) -> i32 {
 fn waiting<'a>(cluster: &'a Cluster, key: &ObjectKey) -> Option<(PodIndex, &'a Pod)> {
     let index = cluster.pod_index(key)?;
     let pod = cluster.pod_at(index)?;
-    let waits = pod.live() && !pod.bound() && !pod.held && !pod.gated_by_others && pod.group.is_none();
+    let waits = pod.live() && !pod.bound() && !pod.gated && !pod.gated_by_others && pod.group.is_none();
     waits.then_some((index, pod))
 }
 

@@ -53,7 +53,7 @@ pub struct Pod {
     /// Whether it is ready, which is what budgets call healthy.
     pub ready: bool,
     /// Whether it has Giveway's scheduling gate.
-    pub held: bool,
+    pub gated: bool,
     /// True if it has a scheduling gate that is not Giveway's.
     pub gated_by_others: bool,
     /// Whether the scheduler reported it `Unschedulable`.
@@ -280,7 +280,7 @@ impl Pod {
             terminating: metadata.deletion_timestamp.is_some(),
             leaves: metadata.deletion_timestamp.is_some() && grace <= MAX_GRACEFUL_TERMINATION,
             ready: conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True"),
-            held: gates.iter().any(|gate| gate.name == keys::GATE),
+            gated: gates.iter().any(|gate| gate.name == keys::GATE),
             gated_by_others: gates.iter().any(|gate| gate.name != keys::GATE),
             unschedulable: conditions.iter().any(|c| {
                 c.type_ == "PodScheduled" && c.status == "False" && c.reason.as_deref() == Some("Unschedulable")

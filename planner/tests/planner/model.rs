@@ -152,7 +152,7 @@ fn what_the_operator_needs_of_a_pod_is_read() {
         );
     let cluster = cluster(&[object]);
     let pod = cluster.pod(&ObjectKey::new(NAMESPACE, "p")).unwrap();
-    assert!(pod.held && pod.gated_by_others && pod.unschedulable && pod.live() && !pod.bound());
+    assert!(pod.gated && pod.gated_by_others && pod.unschedulable && pod.live() && !pod.bound());
     assert_eq!(pod.group.as_deref(), Some("w-t"));
     assert_eq!(pod.template, Some(("w".to_owned(), "t".to_owned())));
     assert_eq!(pod.owner.as_ref().map(|owner| owner.name.as_str()), Some("j"));

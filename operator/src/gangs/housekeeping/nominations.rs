@@ -37,7 +37,7 @@ impl Housekeeping {
                 continue;
             }
             let member = pod.group.is_some() && pod.spec_policy == PreemptionPolicy::Never;
-            let ours = pod.held || (pod.unschedulable && (pod.annotation_policy.is_some() || member || rescued()));
+            let ours = pod.gated || (pod.unschedulable && (pod.annotation_policy.is_some() || member || rescued()));
             if !ours || is_member(&pod.uid) {
                 continue;
             }
@@ -73,12 +73,12 @@ mod tests {
     fn a_nomination_without_a_decision_is_withdrawn() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
         world.node("n1", 1).group("g", 1, 10, "Pod");
-        world.pod(TestPod::new("held", 10).of("g").gated().nominated("n1"));
+        world.pod(TestPod::new("gated", 10).of("g").gated().nominated("n1"));
         world.pod(TestPod::new("scheduler-s", 10).nominated("n1"));
         let commands =
             housekeeping.stray_nominations(&world.model, &Flights::default(), Clock { now, epoch_seconds: 0 });
         let [Command::Nominate { pod, node: None, .. }] = commands.as_slice() else { panic!("{commands:?}") };
-        assert_eq!(pod.name, "held");
+        assert_eq!(pod.name, "gated");
         assert!(
             housekeeping
                 .stray_nominations(&world.model, &Flights::default(), Clock { now, epoch_seconds: 0 })
@@ -90,8 +90,8 @@ mod tests {
     #[test]
     fn a_nomination_that_a_plan_withdraws_is_not_withdrawn_beside_it() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
-        world.node("n1", 1).group("g", 1, 10, "Pod").pod(TestPod::new("held", 10).of("g").gated().nominated("n1"));
-        housekeeping.withdrawn(&"uid-held".into(), now);
+        world.node("n1", 1).group("g", 1, 10, "Pod").pod(TestPod::new("gated", 10).of("g").gated().nominated("n1"));
+        housekeeping.withdrawn(&"uid-gated".into(), now);
         let mut strays = |now| {
             housekeeping.stray_nominations(&world.model, &Flights::default(), Clock { now, epoch_seconds: 0 }).len()
         };

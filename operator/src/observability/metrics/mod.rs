@@ -34,7 +34,7 @@ pub struct PendingGroups {
     /// For how many seconds the oldest pending PodGroup of each class has been pending.
     pub oldest: BTreeMap<ClassLabel, i64>,
     /// Number of pods with Giveway's scheduling gate.
-    pub held: usize,
+    pub gated: usize,
 }
 
 /// All metrics. Cheap to clone.
@@ -169,7 +169,7 @@ impl Metrics {
         for (class, age) in removed.chain(&now.oldest) {
             self.set(&catalogue::OLDEST, &[class.as_str()], *age);
         }
-        self.set(&catalogue::GATED, &[], now.held);
+        self.set(&catalogue::GATED, &[], now.gated);
         *shown = now;
     }
 
@@ -221,7 +221,7 @@ mod tests {
         metrics.waits(PendingGroups {
             groups: [((Reason::Unschedulable, class.clone()), 2)].into(),
             oldest: [(class, 7)].into(),
-            held: 5,
+            gated: 5,
         });
         metrics
     }
