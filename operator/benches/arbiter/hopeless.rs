@@ -75,7 +75,7 @@ impl Hopeless {
     pub fn pass(&mut self) -> Vec<String> {
         let commands = self.world.pass();
         let ungated = commands.iter().filter_map(|command| match command {
-            Command::Release { pod, .. } => Some(pod.name.to_string()),
+            Command::Ungate { pod, .. } => Some(pod.name.to_string()),
             _ => None,
         });
         let ungated = ungated.collect();

@@ -154,8 +154,8 @@ impl World {
                         result: Ok(()),
                     }
                 }
-                Command::Release { preemptor, plan, uid, rehearsal, .. } => {
-                    Report::Member { preemptor, plan, uid, call: MemberCall::Release, rehearsal, result: Ok(()) }
+                Command::Ungate { preemptor, plan, uid, rehearsal, .. } => {
+                    Report::Member { preemptor, plan, uid, call: MemberCall::Ungate, rehearsal, result: Ok(()) }
                 }
                 Command::Evict(call) if call.rehearsal => {
                     let (cause, outcome) = (call.cause, EvictOutcome::Allowed);

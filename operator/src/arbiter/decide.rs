@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// After this time the scheduling gate is removed again from members that were ungated without a placement and are still gated.
-const RELEASE_AGAIN: Duration = Duration::from_secs(5);
+const UNGATE_AGAIN: Duration = Duration::from_secs(5);
 
 /// Returns a unique name for a `Preemption`: the end of the term, which ends with a number, and a counter.
 pub(super) fn next_id(made: &mut u64, term: &str) -> String {
@@ -329,7 +329,7 @@ impl Arbiter {
     }
 
     /// Removes the scheduling gate of the members without a placement, because the planner cannot evaluate a constraint that kube-scheduler
-    /// can. Retried after [`RELEASE_AGAIN`] for members that are still gated.
+    /// can. Retried after [`UNGATE_AGAIN`] for members that are still gated.
     fn leave_to_scheduler(&mut self, preemptor: &Preemptor, unknown: &Unknown, clock: Clock) {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
         let pods = unknown.members.iter().filter_map(|member| self.model.cluster.pod(member));
@@ -339,7 +339,7 @@ impl Arbiter {
             return;
         }
         let waiting = self.preemption.waiting.entry(preemptor.clone()).or_default();
-        (waiting.seen, waiting.not_before) = (None, Some(clock.now + RELEASE_AGAIN));
+        (waiting.seen, waiting.not_before) = (None, Some(clock.now + UNGATE_AGAIN));
         commands.into_iter().for_each(|command| self.actuator.dispatch(command));
     }
 

@@ -139,10 +139,10 @@ impl Actuator {
                 }
                 Report::Member { preemptor, plan, uid, call: MemberCall::Nominate, rehearsal, result }
             }
-            Command::Release { preemptor, plan, pod, uid, domain, rehearsal, .. } => {
-                let what = if rehearsal { "rehearse-release" } else { "release" };
-                let result = self.write(what, pod::release(client, &pod, &uid, domain.as_ref(), rehearsal)).await;
-                Report::Member { preemptor, plan, uid, call: MemberCall::Release, rehearsal, result }
+            Command::Ungate { preemptor, plan, pod, uid, domain, rehearsal, .. } => {
+                let what = if rehearsal { "rehearse-ungating" } else { "ungate" };
+                let result = self.write(what, pod::ungate(client, &pod, &uid, domain.as_ref(), rehearsal)).await;
+                Report::Member { preemptor, plan, uid, call: MemberCall::Ungate, rehearsal, result }
             }
             Command::Evict(call) => {
                 let outcome = if call.permission.is_cancelled() {

@@ -35,7 +35,7 @@ pub(super) async fn nominate(
 
 /// Removes Giveway's scheduling gate and no other. The same request adds the node selector of the PodGroup's topology
 /// domain: the API server lets the node selector of a gated pod only be extended. A dry run only tries it.
-pub(super) async fn release(
+pub(super) async fn ungate(
     client: &Client,
     pod: &ObjectKey,
     uid: &str,

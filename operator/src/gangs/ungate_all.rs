@@ -42,9 +42,9 @@ mod tests {
     use super::*;
     use crate::testing::{TestPod, World};
 
-    fn released(ungate_all: &mut UngateAll, world: &World, now: Instant) -> Vec<String> {
+    fn ungated(ungate_all: &mut UngateAll, world: &World, now: Instant) -> Vec<String> {
         let name = |command: Command| match command {
-            Command::Release { pod, .. } => pod.name.to_string(),
+            Command::Ungate { pod, .. } => pod.name.to_string(),
             other => format!("{other:?}"),
         };
         let mut names: Vec<String> = ungate_all.pass(&world.model, |_| true, now).into_iter().map(name).collect();
@@ -58,10 +58,10 @@ mod tests {
         world.group("g", 3, 10, "PodGroup").pod(TestPod::new("a", 10).of("g").gated());
         world.pod(TestPod::new("low", 1).of("g").gated()).pod(TestPod::new("orphan", 1).of("missing").gated());
         world.pod(TestPod::new("free", 1)).pod(TestPod::new("going", 1).of("g").gated().terminating());
-        assert_eq!(released(&mut ungate_all, &world, now), ["a", "low", "orphan"]);
-        assert_eq!(released(&mut ungate_all, &world, now), Vec::<String>::new());
+        assert_eq!(ungated(&mut ungate_all, &world, now), ["a", "low", "orphan"]);
+        assert_eq!(ungated(&mut ungate_all, &world, now), Vec::<String>::new());
         world.pod(TestPod::new("a", 10).of("g"));
-        assert_eq!(released(&mut ungate_all, &world, now + AGAIN), ["low", "orphan"]);
+        assert_eq!(ungated(&mut ungate_all, &world, now + AGAIN), ["low", "orphan"]);
     }
 
     #[test]
@@ -70,8 +70,8 @@ mod tests {
         world.pod(TestPod::new("old", 1).of("g").gated().created(100));
         world.pod(TestPod::new("new", 1).of("g").gated().created(200));
         let commands = ungate_all.pass(&world.model, |pod| pod.existed_at(150), now);
-        assert!(matches!(&commands[..], [Command::Release { pod, .. }] if pod.name == "old"), "{commands:?}");
-        assert_eq!(released(&mut ungate_all, &world, now), ["new"]);
+        assert!(matches!(&commands[..], [Command::Ungate { pod, .. }] if pod.name == "old"), "{commands:?}");
+        assert_eq!(ungated(&mut ungate_all, &world, now), ["new"]);
     }
 
     #[test]
@@ -80,11 +80,11 @@ mod tests {
         for number in 0..AT_ONCE + 5 {
             world.pod(TestPod::new(&format!("p{number}"), 1).of("g").gated());
         }
-        assert_eq!(released(&mut ungate_all, &world, now).len(), AT_ONCE);
-        assert_eq!(released(&mut ungate_all, &world, now).len(), 0);
+        assert_eq!(ungated(&mut ungate_all, &world, now).len(), AT_ONCE);
+        assert_eq!(ungated(&mut ungate_all, &world, now).len(), 0);
         for pod in ungate_all.0.keys().take(3).cloned().collect::<Vec<_>>() {
             world.remove_pod(pod.trim_start_matches("uid-"));
         }
-        assert_eq!(released(&mut ungate_all, &world, now).len(), 3);
+        assert_eq!(ungated(&mut ungate_all, &world, now).len(), 3);
     }
 }

@@ -45,7 +45,7 @@ pub enum Command {
         rehearsal: bool,
     },
     /// Remove Giveway's scheduling gate from a pod, and add a node selector for the topology domain of its PodGroup.
-    Release {
+    Ungate {
         /// The PodGroup or pod of the plan.
         preemptor: Preemptor,
         /// Its priority, by which calls are ordered.
@@ -215,7 +215,7 @@ impl Command {
     /// Returns the removal of the scheduling gate of a pod without a plan.
     pub fn ungate(pod: &Pod, preemptor: Preemptor, priority: i32) -> Self {
         let (plan, pod, uid) = (String::new(), pod.key.clone(), pod.uid.clone());
-        Self::Release { preemptor, priority, plan, pod, uid, domain: None, rehearsal: false }
+        Self::Ungate { preemptor, priority, plan, pod, uid, domain: None, rehearsal: false }
     }
 
     /// Returns the priority of the call: calls are ordered by priority, then by age. A call that serves no preemptor
@@ -223,7 +223,7 @@ impl Command {
     pub fn priority(&self) -> i32 {
         match self {
             Self::Nominate { priority, .. }
-            | Self::Release { priority, .. }
+            | Self::Ungate { priority, .. }
             | Self::WriteGroupStatus { priority, .. }
             | Self::StorePlan { priority, .. }
             | Self::WritePlan { priority, .. } => *priority,
@@ -282,7 +282,7 @@ impl Command {
             | Self::DeleteGroup { .. } => QueueName::Background,
             Self::WriteGroupStatus { background: false, .. }
             | Self::Nominate { .. }
-            | Self::Release { .. }
+            | Self::Ungate { .. }
             | Self::BackFill { .. }
             | Self::Taint { .. }
             | Self::ReadSchedulerLease(_)

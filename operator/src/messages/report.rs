@@ -37,13 +37,13 @@ pub enum MemberCall {
     /// It sets `status.nominatedNodeName`.
     Nominate,
     /// It removes the scheduling gate.
-    Release,
+    Ungate,
 }
 
 /// The result of a command.
 #[derive(Debug)]
 pub enum Report {
-    /// Of [`Command::Nominate`] with a node, or of [`Command::Release`].
+    /// Of [`Command::Nominate`] with a node, or of [`Command::Ungate`].
     Member {
         /// The preemptor.
         preemptor: Preemptor,

@@ -69,14 +69,14 @@ impl Flight {
                 }
             }
         }
-        let released = self.plan.state == PlanState::Ungating;
+        let ungated = self.plan.state == PlanState::Ungating;
         let mut unbound = 0;
         for member in &self.members {
             match current(cluster, &member.pod, &member.uid) {
-                None if !released => {
+                None if !ungated => {
                     return without(format!("Pod {}, which has a placement in the plan, was deleted.", member.pod));
                 }
-                Some(pod) if !pod.live() && !released => {
+                Some(pod) if !pod.live() && !ungated => {
                     return without(format!(
                         "Pod {}, which has a placement in the plan, has ended or is being deleted.",
                         member.pod

@@ -25,7 +25,6 @@ mod overlap;
 mod protection;
 mod ration;
 mod rehearsal;
-mod release;
 mod rescue;
 mod reservations;
 mod resume;
@@ -34,6 +33,7 @@ mod stages;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod ungating;
 mod wind_down;
 
 pub use check::{Check, with_placeholders};
@@ -41,12 +41,12 @@ pub use flights::{Flights, LONGEST_WAIT};
 pub use mutual_exclusion::MutualExclusion;
 pub use ration::{ReachedLimit, limit_sentence};
 pub use rehearsal::RejectedCall;
-pub use release::WaitForScheduler;
 pub use rescue::AddonRescue;
 pub use reservations::EndedReservations;
 pub use sentences::{describe, plan_message, preemptor_reference, victim_message, within, would_evict};
 #[cfg(test)]
 pub(crate) use summary::VISITS;
+pub use ungating::WaitForScheduler;
 pub use wind_down::RemainingPods;
 
 use crate::clock::Clock;
@@ -113,7 +113,7 @@ pub struct PlannedMember {
     /// The call that sets `status.nominatedNodeName`.
     pub nominate: Call,
     /// The call that removes the scheduling gate.
-    pub release: Call,
+    pub ungate: Call,
     /// The dry run of that call, for one member of each controller.
     pub rehearsal: Call,
 }
@@ -121,7 +121,7 @@ pub struct PlannedMember {
 impl PlannedMember {
     /// Returns the command that removes the scheduling gate, or a dry run of it.
     fn removal_of_gate(&self, (preemptor, priority): (&Preemptor, i32), plan: &StoredPlan, rehearsal: bool) -> Command {
-        Command::Release {
+        Command::Ungate {
             preemptor: preemptor.clone(),
             priority,
             plan: plan.id.clone(),
@@ -218,7 +218,7 @@ pub struct Flight {
     /// The result of the last check, or `None` if an object has changed since then on which the plan depends.
     pub checked: Option<Check>,
     /// The wait for kube-scheduler, since all members have been ungated. It starts again with each progress.
-    pub released: Option<SchedulerWait>,
+    pub binding_wait: Option<SchedulerWait>,
     /// Since when kube-scheduler cannot bind the members because of nominations of other plans, if the time limit is reached.
     pub crowded: Option<Instant>,
     /// [`Model::scheduler_decisions`] when the members began to be ungated: later reports are about the placements of this plan.
@@ -322,7 +322,7 @@ impl Flight {
             stages: Vec::new(),
             awaited: None,
             checked: None,
-            released: None,
+            binding_wait: None,
             crowded: None,
             ungated_at: None,
             heard: 0,
@@ -528,7 +528,7 @@ impl Flight {
             self.await_victims(now);
         }
         if self.ending.is_none() && self.plan.state == PlanState::Ungating {
-            self.release(now, &mut out);
+            self.ungate(now, &mut out);
         }
         if let Some(ending) = self.ending.clone()
             && out.ended.is_none()

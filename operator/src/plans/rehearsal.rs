@@ -51,8 +51,8 @@ impl RejectedCall {
             MemberCall::Nominate => {
                 Command::Nominate { preemptor, priority, plan, pod, uid, node: Some(self.node.clone()), rehearsal }
             }
-            MemberCall::Release => {
-                Command::Release { preemptor, priority, plan, pod, uid, domain: self.domain.clone(), rehearsal }
+            MemberCall::Ungate => {
+                Command::Ungate { preemptor, priority, plan, pod, uid, domain: self.domain.clone(), rehearsal }
             }
         }
     }
@@ -61,7 +61,7 @@ impl RejectedCall {
     pub fn sentence(&self) -> Sentence {
         let what = match self.call {
             MemberCall::Nominate => "The nomination of a node for ",
-            MemberCall::Release => "The removal of the scheduling gate of ",
+            MemberCall::Ungate => "The removal of the scheduling gate of ",
         };
         Sentence::from(what).object("pod", &self.pod, &self.uid).text(format!(" was rejected: {}", self.words))
     }
@@ -71,8 +71,8 @@ impl Flight {
     /// Tries the calls that could be rejected, as far as they have not been tried yet. Returns true if all of them were accepted.
     pub(super) fn rehearse(&mut self, model: &Model, clock: Clock, out: &mut Advance) -> bool {
         let evictions = self.rehearse_evictions(model, clock, out);
-        let releases = self.rehearse_releases(&model.cluster, clock, out);
-        evictions && releases
+        let ungating = self.rehearse_ungating(&model.cluster, clock, out);
+        evictions && ungating
     }
 
     /// Tries the evictions, except those of units of which a pod was evicted: they are evicted in any case.
@@ -106,7 +106,7 @@ impl Flight {
     }
 
     /// Tries to remove the gate of one member of each controller.
-    fn rehearse_releases(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) -> bool {
+    fn rehearse_ungating(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) -> bool {
         let (preemptor, priority, plan) = (&self.preemptor, self.priority, &self.plan);
         let mut controllers = BTreeSet::new();
         let mut allowed = true;
@@ -139,8 +139,8 @@ impl Flight {
         let Some(member) = self.members.iter_mut().find(|member| member.uid == uid) else { return };
         let state = match call {
             MemberCall::Nominate => &mut member.nominate,
-            MemberCall::Release if rehearsal => &mut member.rehearsal,
-            MemberCall::Release => &mut member.release,
+            MemberCall::Ungate if rehearsal => &mut member.rehearsal,
+            MemberCall::Ungate => &mut member.ungate,
         };
         match result {
             Ok(()) | Err(CallError::Gone) => state.answered(true, now),

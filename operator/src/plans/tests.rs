@@ -8,13 +8,13 @@ mod overlap;
 mod protection;
 mod rations;
 mod rejections;
-mod release;
 mod renewal;
 mod rescue;
 mod reservations;
 mod resuming;
 mod sentences;
 mod summaries;
+mod ungating;
 
 use super::*;
 use crate::messages::command::EvictOutcome;
@@ -73,7 +73,7 @@ fn flight(now: Instant) -> Flight {
     Flight::new(gang(), 100, plan, now)
 }
 
-/// Returns what the commands do, in short: `nominate g1 n1`, `evict l1`, `release g1`, `withdraw g1`; and for each pod
+/// Returns what the commands do, in short: `nominate g1 n1`, `evict l1`, `ungate g1`, `withdraw g1`; and for each pod
 /// that is handed over to a departure `leave uid-l1`.
 fn names(advance: &Advance) -> Vec<String> {
     let rest = advance.rest.iter().flat_map(|rest| &rest.pods).map(|uid| format!("leave {uid}"));
@@ -83,8 +83,8 @@ fn names(advance: &Advance) -> Vec<String> {
         .map(|command| match command {
             Command::Nominate { pod, node: Some(node), .. } => format!("nominate {} {node}", pod.name),
             Command::Nominate { pod, node: None, .. } => format!("withdraw {}", pod.name),
-            Command::Release { pod, rehearsal: true, .. } => format!("rehearse release {}", pod.name),
-            Command::Release { pod, .. } => format!("release {}", pod.name),
+            Command::Ungate { pod, rehearsal: true, .. } => format!("rehearse ungating {}", pod.name),
+            Command::Ungate { pod, .. } => format!("ungate {}", pod.name),
             Command::Taint { node, add: true, .. } => format!("taint {node}"),
             Command::Taint { node, .. } => format!("untaint {node}"),
             Command::Evict(call) if call.rehearsal => format!("rehearse {}", call.pod.name),
@@ -146,8 +146,8 @@ impl Run {
                 flight.evicted(&call.uid, &EvictOutcome::Allowed, now);
                 false
             }
-            Command::Release { uid, rehearsal: true, .. } => {
-                flight.member_answered(uid, (MemberCall::Release, true), &Ok(()), now);
+            Command::Ungate { uid, rehearsal: true, .. } => {
+                flight.member_answered(uid, (MemberCall::Ungate, true), &Ok(()), now);
                 false
             }
             _ => true,
@@ -158,13 +158,13 @@ impl Run {
     /// Answers the dry runs of the ungating of both members with success.
     fn ungating_rehearsed(&mut self) {
         for uid in ["uid-g1", "uid-g2"] {
-            self.flight.member_answered(uid, (MemberCall::Release, true), &Ok(()), self.now);
+            self.flight.member_answered(uid, (MemberCall::Ungate, true), &Ok(()), self.now);
         }
     }
 
     /// Answers the nomination or ungating of a member: with success, or with an error that may be temporary.
-    fn answered(&mut self, uid: &str, release: bool, ok: bool) {
-        let call = if release { MemberCall::Release } else { MemberCall::Nominate };
+    fn answered(&mut self, uid: &str, ungate: bool, ok: bool) {
+        let call = if ungate { MemberCall::Ungate } else { MemberCall::Nominate };
         let result = if ok { Ok(()) } else { Err(CallError::Failed("the object has changed (409)".into())) };
         self.flight.member_answered(uid, (call, false), &result, self.now);
     }
@@ -235,7 +235,7 @@ fn a_plan_runs_from_nomination_to_bound_pods() {
     run.world.remove_pod("l1");
     assert!(names(&run.step()).is_empty(), "one victim is still there");
     run.world.remove_pod("l2");
-    assert_eq!(names(&run.step()), ["release g1", "release g2"]);
+    assert_eq!(names(&run.step()), ["ungate g1", "ungate g2"]);
     assert_eq!(run.flight.plan.state, PlanState::Ungating);
     run.world.pod(TestPod::new("g1", 100).of("gang").on("n1")).pod(TestPod::new("g2", 100).of("gang").on("n2"));
     let ended = run.step().ended.unwrap();
@@ -375,7 +375,7 @@ fn an_ungated_gang_that_does_not_fit_any_more_is_planned_again_at_once() {
     run.world.remove_pod("l1").remove_pod("l2");
     run.step();
     run.nominated();
-    assert_eq!(names(&run.step()), ["release g1", "release g2"]);
+    assert_eq!(names(&run.step()), ["ungate g1", "ungate g2"]);
     // A pod of lower priority was bound to n1 before kube-scheduler saw the nomination.
     run.world.pod(TestPod::new("thief", 1).on("n1")).pod(TestPod::new("g2", 100).of("gang").on("n2"));
     run.world.pod(TestPod::new("g1", 100).of("gang").nominated("n1"));

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_came_before_its_basic_group_waits_for_its_release() {
+    fn a_pod_that_came_before_its_basic_group_waits_until_it_is_ungated() {
         let mut world = World::new();
         world.basic_group("b", 5).pod(TestPod::new("free", 5).of("b"));
         assert_eq!(names(&world), Vec::<String>::new(), "the scheduler has not looked at it yet");

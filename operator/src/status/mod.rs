@@ -287,7 +287,7 @@ fn stage(model: &Model, flight: &Flight) -> (Reason, String) {
         let others = others_bound(cluster, flight, bound);
         let waits = flight.waits_for_scheduler.map(|wait| format!(" {}", wait.sentence())).unwrap_or_default();
         return match said {
-            Some(said) if flight.released.is_some() => (
+            Some(said) if flight.binding_wait.is_some() => (
                 Reason::SchedulerError,
                 format!(
                     "{} ungated{within}, {} bound.{others}{waits} kube-scheduler says: {said}",

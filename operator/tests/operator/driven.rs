@@ -153,8 +153,8 @@ fn in_words(command: &Command) -> Option<String> {
         Command::Nominate { pod, rehearsal: true, .. } => format!("rehearse the nomination of {}", pod.name),
         Command::Nominate { pod, node: Some(node), .. } => format!("nominate {} {node}", pod.name),
         Command::Nominate { pod, node: None, .. } => format!("withdraw {}", pod.name),
-        Command::Release { pod, rehearsal: true, .. } => format!("rehearse the ungating of {}", pod.name),
-        Command::Release { pod, .. } => format!("ungate {}", pod.name),
+        Command::Ungate { pod, rehearsal: true, .. } => format!("rehearse the ungating of {}", pod.name),
+        Command::Ungate { pod, .. } => format!("ungate {}", pod.name),
         Command::Evict(call) if call.rehearsal => format!("rehearse {}", call.pod.name),
         Command::Evict(call) => format!("evict {}", call.pod.name),
         Command::WriteGroupStatus { group, .. } => format!("write status of {}", group.name),
@@ -567,8 +567,8 @@ impl Driven {
             Command::Nominate { preemptor, plan, uid, rehearsal, .. } => {
                 Report::Member { preemptor, plan, uid, call: MemberCall::Nominate, rehearsal, result }
             }
-            Command::Release { preemptor, plan, uid, rehearsal, .. } => {
-                Report::Member { preemptor, plan, uid, call: MemberCall::Release, rehearsal, result }
+            Command::Ungate { preemptor, plan, uid, rehearsal, .. } => {
+                Report::Member { preemptor, plan, uid, call: MemberCall::Ungate, rehearsal, result }
             }
             Command::Evict(call) => {
                 let EvictCall { cause, pod, uid, rehearsal, .. } = *call;
@@ -597,11 +597,11 @@ impl Driven {
     /// Carries out a call in the API server.
     fn carry_out(&mut self, command: &Command) -> Result<(), CallError> {
         match command {
-            Command::Nominate { rehearsal: true, .. } | Command::Release { rehearsal: true, .. } => Ok(()),
+            Command::Nominate { rehearsal: true, .. } | Command::Ungate { rehearsal: true, .. } => Ok(()),
             Command::Nominate { pod, node, .. } => self.change(Kind::Pod, &pod.name, |pod| {
                 pod["status"]["nominatedNodeName"] = json!(node.as_deref());
             }),
-            Command::Release { pod, .. } => self.change(Kind::Pod, &pod.name, |pod| {
+            Command::Ungate { pod, .. } => self.change(Kind::Pod, &pod.name, |pod| {
                 pod["spec"]["schedulingGates"] = json!([]);
             }),
             Command::Evict(call) if call.rehearsal => Ok(()),

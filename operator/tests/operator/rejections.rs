@@ -24,7 +24,7 @@ fn full_cluster() -> Driven {
 
 fn rejects_ungating(command: &Command) -> Answer {
     match command {
-        Command::Release { .. } => Answer::Reject(WORDS),
+        Command::Ungate { .. } => Answer::Reject(WORDS),
         _ => Answer::Succeed,
     }
 }

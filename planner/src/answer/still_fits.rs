@@ -1,4 +1,4 @@
-//! Checks a decision again, against the cluster as it is now (design, section 5, "Delayed" and "Release").
+//! Checks a decision again, against the cluster as it is now.
 
 use crate::api::{Context, Placement, Refusal};
 use crate::filters::{Held, Nodes, Occupancy, Rank, unsuitable};

@@ -46,8 +46,8 @@ impl Domains {
         // Pods on a node that no longer exists do not pin a domain: they will be removed.
         let nodes = live().filter_map(|pod| cluster.node(pod.node.as_deref()?));
         let bound = nodes.map(|node| node.labels.get(key.as_str()).map(SmolStr::new));
-        let released = live().filter(|pod| !pod.bound() && !pod.gated).filter_map(|pod| pod.asks_for(&key));
-        let mut pins: BTreeSet<Option<SmolStr>> = bound.chain(released.map(|value| Some(value.into()))).collect();
+        let ungated = live().filter(|pod| !pod.bound() && !pod.gated).filter_map(|pod| pod.asks_for(&key));
+        let mut pins: BTreeSet<Option<SmolStr>> = bound.chain(ungated.map(|value| Some(value.into()))).collect();
         let pinned = match pins.len() {
             0 => None,
             1 => pins.pop_first(),

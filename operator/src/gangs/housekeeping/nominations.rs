@@ -103,8 +103,8 @@ mod tests {
     fn a_nomination_is_withdrawn_from_an_ungated_member_that_never_preempts() {
         let (mut world, mut housekeeping, now) = (World::new(), Housekeeping::default(), Instant::now());
         world.node("n1", 1).group("g", 1, 10, "Pod");
-        let released = |name: &str| TestPod::new(name, 10).of("g").unschedulable().nominated("n1");
-        world.pod(released("never").spec("preemptionPolicy", json!("Never"))).pod(released("scheduler-s"));
+        let ungated = |name: &str| TestPod::new(name, 10).of("g").unschedulable().nominated("n1");
+        world.pod(ungated("never").spec("preemptionPolicy", json!("Never"))).pod(ungated("scheduler-s"));
         let commands =
             housekeeping.stray_nominations(&world.model, &Flights::default(), Clock { now, epoch_seconds: 0 });
         let [Command::Nominate { pod, node: None, .. }] = commands.as_slice() else { panic!("{commands:?}") };

@@ -94,7 +94,7 @@ fn a_victim_that_ended_by_itself_counts_as_removed() {
     run.flight.evicted("uid-l1", &EvictOutcome::Accepted, run.now);
     run.world.remove_pod("l1");
     run.world.pod(TestPod::new("l2", 10).of("low").on("n2").succeeded());
-    assert_eq!(names(&run.step()), ["release g1", "release g2"], "it uses no capacity, although its object exists");
+    assert_eq!(names(&run.step()), ["ungate g1", "ungate g2"], "it uses no capacity, although its object exists");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_gated_member_that_is_terminating_does_not_use_up_the_time_of_the_others() {
     run.flight.plan.victims.clear();
     run.flight.victims.clear();
     run.flight.plan.state = PlanState::Ungating;
-    assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2", "release g1", "release g2"]);
+    assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2", "ungate g1", "ungate g2"]);
     run.world.pod(TestPod::new("g1", 100).of("gang").unschedulable());
     run.world.pod(TestPod::new("g2", 100).of("gang").gated().terminating());
     run.step();
@@ -215,7 +215,7 @@ fn a_member_that_was_bound_elsewhere_does_not_cost_the_others_the_capacity_of_th
     assert!(names(&run.step()).is_empty());
     assert_eq!((&run.flight.ending, run.flight.plan.state), (&None, PlanState::WaitingForVictims));
     run.world.remove_pod("l1").remove_pod("l2");
-    assert_eq!(names(&run.step()), ["release g2"]);
+    assert_eq!(names(&run.step()), ["ungate g2"]);
     run.world.pod(TestPod::new("g2", 100).of("gang").on("n2"));
     assert_eq!(run.step().ended.unwrap().state, PlanState::Completed);
 }
@@ -303,7 +303,7 @@ fn recently_ungated_members_count_as_progress() {
     run.step();
     assert!(!run.flight.makes_no_progress(after, run.now), "victims are leaving");
     run.world.remove_pod("l1").remove_pod("l2");
-    assert_eq!(names(&run.step()), ["release g1", "release g2"]);
+    assert_eq!(names(&run.step()), ["ungate g1", "ungate g2"]);
     assert!(!run.flight.makes_no_progress(after, run.now), "however long the gang was partially scheduled before");
     for name in ["g1", "g2"] {
         run.world.pod(TestPod::new(name, 100).of("gang").unschedulable());
@@ -317,7 +317,7 @@ fn recently_ungated_members_count_as_progress() {
     // A plan without victims makes no progress at once.
     let mut free = run.flight.clone();
     free.plan.victims.clear();
-    free.released = Some(SchedulerPace::UNKNOWN.begin(run.now));
+    free.binding_wait = Some(SchedulerPace::UNKNOWN.begin(run.now));
     assert!(free.makes_no_progress(after, run.now) && !run.flight.makes_no_progress(after * 2, run.now));
 }
 

@@ -49,9 +49,9 @@ fn every_member_is_ungated_for_the_rack_of_the_plan() {
     let mut run = Run::awaiting();
     run.emptied();
     let advance = run.step();
-    assert_eq!(names(&advance), ["release g1", "release g2"]);
+    assert_eq!(names(&advance), ["ungate g1", "ungate g2"]);
     for command in &advance.commands {
-        assert!(matches!(command, Command::Release { domain: Some(domain), .. } if *domain == r1()), "{command:?}");
+        assert!(matches!(command, Command::Ungate { domain: Some(domain), .. } if *domain == r1()), "{command:?}");
     }
 }
 
@@ -74,7 +74,7 @@ fn a_member_that_selects_another_rack_cancels_the_plan_and_no_pod_is_ungated() {
     assert!(
         !names(&Advance { commands: advance.commands, ..Advance::default() })
             .iter()
-            .any(|name| name.starts_with("release"))
+            .any(|name| name.starts_with("ungate"))
     );
 }
 
@@ -99,15 +99,15 @@ fn a_member_that_was_bound_elsewhere_cancels_the_plan() {
 
 #[test]
 fn a_member_that_was_ungated_for_another_domain_cancels_the_plan_and_one_on_a_deleted_node_does_not() {
-    let released = |value: &str| TestPod::new("g3", 100).of("gang").spec("nodeSelector", json!({"rack": value}));
+    let ungated = |value: &str| TestPod::new("g3", 100).of("gang").spec("nodeSelector", json!({"rack": value}));
     let mut run = Run::awaiting();
-    run.emptied().pod(released("r2"));
+    run.emptied().pod(ungated("r2"));
     let why = "Pod default/g3 of the group was ungated for rack=r2, and not to rack=r1.";
     assert_eq!(run.ended(), format!("The plan became infeasible while victims terminated: {why}"));
-    for harmless in [released("r1"), TestPod::new("g3", 100).of("gang").on("gone")] {
+    for harmless in [ungated("r1"), TestPod::new("g3", 100).of("gang").on("gone")] {
         let mut run = Run::awaiting();
         run.emptied().pod(harmless);
-        assert_eq!(names(&run.step()), ["release g1", "release g2"]);
+        assert_eq!(names(&run.step()), ["ungate g1", "ungate g2"]);
     }
 }
 

@@ -36,7 +36,7 @@ fn both_on_one_node() -> Run {
 #[test]
 fn blocking_nominations_are_withdrawn_when_all_members_are_ungated_and_not_repeated() {
     let mut run = both_on_one_node();
-    assert_eq!(names(&run.step()), ["release g1", "release g2"]);
+    assert_eq!(names(&run.step()), ["ungate g1", "ungate g2"]);
     run.answered("uid-g1", true, true);
     run.world.pod(started("g1").nominated("n1"));
     assert!(names(&run.step()).is_empty(), "other pods would use the capacity of g2, which is gated");

@@ -90,7 +90,7 @@ fn members_are_ungated_only_when_all_placements_are_reserved_although_every_vict
     assert!(names(&run.step()).is_empty());
     assert_eq!(run.flight.plan.state, PlanState::WaitingForVictims);
     answered(&mut run, "g2", true);
-    assert_eq!(names(&run.step()), ["release g1", "release g2"]);
+    assert_eq!(names(&run.step()), ["ungate g1", "ungate g2"]);
 }
 
 #[test]

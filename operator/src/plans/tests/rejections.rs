@@ -59,7 +59,7 @@ fn rehearsing() -> Run {
     let mut run = Run::new();
     run.rehearsals_succeed = false;
     run.flight.stored = Some(PlanState::Evicting);
-    let commands = ["nominate g1 n1", "nominate g2 n2", "rehearse l1", "rehearse l2", "rehearse release g1"];
+    let commands = ["nominate g1 n1", "nominate g2 n2", "rehearse l1", "rehearse l2", "rehearse ungating g1"];
     assert_eq!(names(&run.step()), commands, "of members without a controller one is rehearsed");
     run
 }
@@ -86,7 +86,7 @@ fn a_rejected_rehearsal_of_the_removal_of_a_gate_cancels_the_plan_without_an_evi
     assert!(names(&run.step()).is_empty(), "one dry run has no answer");
     let words = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request: not on weekdays";
     let rejected = Err(CallError::Rejected(words.into()));
-    run.flight.member_answered("uid-g1", (MemberCall::Release, true), &rejected, run.now);
+    run.flight.member_answered("uid-g1", (MemberCall::Ungate, true), &rejected, run.now);
     let advance = run.step();
     assert_eq!(names(&advance), ["withdraw g1", "withdraw g2"]);
     let ended = advance.ended.unwrap();
@@ -122,13 +122,13 @@ fn an_unanswered_rehearsal_is_repeated_and_a_failing_one_is_a_rejection_after_si
     }
     for _ in 0..20 {
         let lost = Err(CallError::Unanswered("too many requests (429)".into()));
-        run.flight.member_answered("uid-g1", (MemberCall::Release, true), &lost, run.now);
+        run.flight.member_answered("uid-g1", (MemberCall::Ungate, true), &lost, run.now);
         run.later(1);
-        assert_eq!(names(&run.step()), ["rehearse release g1"], "throttling is waited for");
+        assert_eq!(names(&run.step()), ["rehearse ungating g1"], "throttling is waited for");
     }
     for _ in 0..3 {
         let failed = Err(CallError::Failed("failed calling webhook \"w\" (500)".into()));
-        run.flight.member_answered("uid-g1", (MemberCall::Release, true), &failed, run.now);
+        run.flight.member_answered("uid-g1", (MemberCall::Ungate, true), &failed, run.now);
         run.later(10);
         run.step();
     }

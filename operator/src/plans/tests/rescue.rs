@@ -109,7 +109,7 @@ fn a_plan_runs_from_the_taint_to_the_bound_pod_and_takes_the_taint_with_it() {
     run.later(59);
     // The taint and the nomination are set again if the model shows that they were removed.
     let again = ["taint n1", "nominate dns n1"];
-    assert_eq!(names(&run.step()), again, "the release timeout of gangs does not count");
+    assert_eq!(names(&run.step()), again, "the binding timeout of gangs does not count");
     run.answered("uid-dns", false, true);
     run.flight.taint_answered(true, true, run.now);
     run.world.pod(TestPod::new("dns", 0).on("n1"));

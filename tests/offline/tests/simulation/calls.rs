@@ -40,7 +40,7 @@ fn reply(result: Result<(), Box<Status>>) -> Reply {
 pub fn execute(server: &mut Server, command: &Command, step: usize, version: Option<&str>) -> Reply {
     match command {
         Command::Nominate { pod, uid: of, rehearsal: true, .. }
-        | Command::Release { pod, uid: of, rehearsal: true, .. } => match server.get(Kind::Pod, &pod.name) {
+        | Command::Ungate { pod, uid: of, rehearsal: true, .. } => match server.get(Kind::Pod, &pod.name) {
             Some(pod) if uid(pod) == *of => Reply::Done,
             _ => Reply::Failed(CallError::Gone),
         },
@@ -48,7 +48,7 @@ pub fn execute(server: &mut Server, command: &Command, step: usize, version: Opt
             let body = json!({"metadata": {"uid": uid.as_str()}, "status": {"nominatedNodeName": node.as_deref()}});
             reply(server.patch(patch(Kind::Pod, &pod.name, "status", body)))
         }
-        Command::Release { pod, uid, .. } => {
+        Command::Ungate { pod, uid, .. } => {
             let body = json!({"metadata": {"uid": uid.as_str()}, "spec": {"schedulingGates": Value::Null}});
             reply(server.patch(patch(Kind::Pod, &pod.name, "", body)))
         }
@@ -209,8 +209,8 @@ pub fn report(command: Command, reply: Reply) -> Option<Report> {
         Command::Nominate { preemptor, plan, uid, rehearsal, .. } => {
             Report::Member { preemptor, plan, uid, call: MemberCall::Nominate, rehearsal, result }
         }
-        Command::Release { preemptor, plan, uid, rehearsal, .. } => {
-            Report::Member { preemptor, plan, uid, call: MemberCall::Release, rehearsal, result }
+        Command::Ungate { preemptor, plan, uid, rehearsal, .. } => {
+            Report::Member { preemptor, plan, uid, call: MemberCall::Ungate, rehearsal, result }
         }
         Command::Evict(call) => {
             let outcome = match reply {
@@ -253,7 +253,7 @@ pub fn report(command: Command, reply: Reply) -> Option<Report> {
 pub fn describe(command: &Command) -> String {
     match command {
         Command::Nominate { pod, node, .. } => format!("nominate {} to {}", pod.name, node.as_deref().unwrap_or("-")),
-        Command::Release { pod, .. } => format!("release {}", pod.name),
+        Command::Ungate { pod, .. } => format!("ungate {}", pod.name),
         Command::Evict(call) if call.rehearsal => format!("rehearse the eviction of {}", call.pod.name),
         Command::Evict(call) => {
             let (again, force) =

@@ -143,7 +143,7 @@ impl Denials {
                 let evicts = eviction.rehearsal || call.step == 1;
                 evicts && (rule.rehearsed || !eviction.rehearsal) && rule.names(&eviction.pod.name)
             }
-            (Command::Release { pod, .. }, Target::Gates)
+            (Command::Ungate { pod, .. }, Target::Gates)
             | (Command::Nominate { pod, node: Some(_), .. }, Target::Nominations) => rule.names(&pod.name),
             (Command::StorePlan { .. }, Target::Plans) | (Command::WritePlan { .. }, Target::PlanStatuses) => true,
             (Command::WriteGroupStatus { group, .. }, Target::Statuses) => group.name.as_str() == rule.owner,

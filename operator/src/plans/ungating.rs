@@ -78,11 +78,11 @@ impl Flight {
 
     /// Returns true if kube-scheduler has bound no further member for this long.
     pub fn is_unbound_for(&self, after: Duration, now: Instant) -> bool {
-        self.released.is_some_and(|wait| now.duration_since(wait.since) >= after)
+        self.binding_wait.is_some_and(|wait| now.duration_since(wait.since) >= after)
     }
 
     /// Advances a plan in state `Ungating`: ungates the members and waits until kube-scheduler has bound them.
-    pub(super) fn release(&mut self, now: Now<'_>, out: &mut Advance) {
+    pub(super) fn ungate(&mut self, now: Now<'_>, out: &mut Advance) {
         let Now { model, context, clock, limits } = now;
         let cluster = &model.cluster;
         if let Some(why) = self.asks_for_another(cluster) {
@@ -91,7 +91,7 @@ impl Flight {
         }
         self.maintain_reservations(cluster, clock, out);
         self.ungated_at.get_or_insert(model.scheduler_decisions);
-        if self.ungate(cluster, clock, out) {
+        if self.remove_gates(cluster, clock, out) {
             return;
         }
         self.withdraw_blocking_nominations(cluster, clock, out);
@@ -125,7 +125,7 @@ impl Flight {
             self.drop_plan(PlanState::Failed, format!("kube-scheduler could not bind every ungated pod: {why}{said}"));
         } else if late {
             let fits_since = self.rescue.as_ref().and_then(|rescue| rescue.fits_since);
-            let since = fits_since.or(self.released.map(|wait| wait.since)).unwrap_or(clock.now);
+            let since = fits_since.or(self.binding_wait.map(|wait| wait.since)).unwrap_or(clock.now);
             let waited = clock.now.duration_since(since).as_secs();
             let message = format!(
                 "kube-scheduler did not bind every ungated pod within {waited} s{}",
@@ -137,11 +137,11 @@ impl Flight {
     }
 
     /// Requests the removal of the scheduling gate of the members that have it. Returns true if there are some.
-    fn ungate(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) -> bool {
+    fn remove_gates(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) -> bool {
         for member in &mut self.members {
             let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
-            if pod.gated && pod.live() && member.release.due(clock.now) {
-                member.release.start();
+            if pod.gated && pod.live() && member.ungate.due(clock.now) {
+                member.ungate.start();
                 out.commands.push(member.removal_of_gate((&self.preemptor, self.priority), &self.plan, false));
             }
         }
@@ -170,9 +170,9 @@ impl Flight {
         let heard = 2 * self.bound(&model.cluster) + reported;
         let recovers = self.members.iter().any(|member| context.recovering.contains(&member.node));
         if heard > self.heard || recovers {
-            (self.heard, self.released) = (heard.max(self.heard), None);
+            (self.heard, self.binding_wait) = (heard.max(self.heard), None);
         }
-        let wait = self.released.get_or_insert_with(|| limits.scheduler.begin(clock.now));
+        let wait = self.binding_wait.get_or_insert_with(|| limits.scheduler.begin(clock.now));
         let mut progress = wait.progress(&limits.scheduler, limits.binding_timeout, clock.now);
         if progress != SchedulerProgress::Early {
             if self.rescue.is_none() && self.is_crowded(&model.cluster, context, waiting) {
@@ -180,7 +180,7 @@ impl Flight {
                 progress = SchedulerProgress::Crowded;
             } else if self.crowded.take().is_some() {
                 // From now on kube-scheduler can bind the members, and gets the time for it.
-                self.released = Some(limits.scheduler.begin(clock.now));
+                self.binding_wait = Some(limits.scheduler.begin(clock.now));
                 progress = SchedulerProgress::Early;
             }
         }

@@ -11,7 +11,7 @@ fn ungated() -> Run {
         run.flight.evicted(&format!("uid-{name}"), &EvictOutcome::Accepted, run.now);
         run.world.remove_pod(name);
     }
-    assert_eq!(names(&run.step()), ["release g1", "release g2"]);
+    assert_eq!(names(&run.step()), ["ungate g1", "ungate g2"]);
     for (name, node) in [("g1", "n1"), ("g2", "n2")] {
         run.answered(&format!("uid-{name}"), true, true);
         run.world.pod(member(name).nominated(node));
@@ -110,7 +110,7 @@ fn a_slow_scheduler_is_no_refusal() {
 fn the_wait_for_a_busy_scheduler_ends_when_it_has_decided_about_more_pods_than_were_pending() {
     for reported in [false, true] {
         let mut run = ungated();
-        run.flight.released = None;
+        run.flight.binding_wait = None;
         run.step_at(run.binds(0));
         run.world.pod(member("g1").on("n1"));
         if reported {
