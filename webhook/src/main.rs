@@ -11,7 +11,7 @@ use giveway_webhook::admission::Admission;
 use giveway_webhook::config::Config;
 use giveway_webhook::guard::Guard;
 use giveway_webhook::guard::claim::ApiLedger;
-use giveway_webhook::guard::hold::Holds;
+use giveway_webhook::guard::delay::RejectionDelays;
 use giveway_webhook::health::Health;
 use giveway_webhook::kept_nodes;
 use giveway_webhook::lookup::ApiLookup;
@@ -87,11 +87,11 @@ async fn main() -> anyhow::Result<()> {
         let most = usize::try_from(config.guard_max_delayed)?;
         let time = Duration::from_secs(config.guard_delay_seconds);
         let longest = Duration::from_secs(config.guard_max_delay_seconds);
-        let holds = Holds::new(time, longest, most, shutdown.drain.clone(), metrics.guard.clone());
+        let delays = RejectionDelays::new(time, longest, most, shutdown.drain.clone(), metrics.guard.clone());
         let (notices, queue) = notice::queue();
         tasks.start("the writer of events on pods", notice::write(client.clone(), queue));
         let ledger = ApiLedger::new(client);
-        let guard = Arc::new(Guard::new(view, ledger, holds, notices, Arc::clone(&metrics), PATIENCE));
+        let guard = Arc::new(Guard::new(view, ledger, delays, notices, Arc::clone(&metrics), PATIENCE));
         let timeout = Duration::from_secs(config.guard_timeout_seconds);
         reviews = reviews.or(routes::guard(guard, timeout)).unify().boxed();
         // A delayed rejection occupies a connection.

@@ -2,7 +2,7 @@
 //!
 //! kube-scheduler announces a victim in `pods/status`, then deletes the pod, and checks no PodDisruptionBudget. The API
 //! server sends exactly these two requests to `/guard`. They are decided by [`decide`](decide()), a pure function of the
-//! request and of the [view](crate::view). A rejection is [delayed](hold) and [reported as an event](crate::notice). Every
+//! request and of the [view](crate::view). A rejection is [delayed](delay) and [reported as an event](crate::notice). Every
 //! response is sent before the request's deadline.
 //!
 //! A deletion that is permitted under a budget is first [claimed](claim) from the budget, so that each allowed
@@ -23,7 +23,7 @@
 pub mod claim;
 #[cfg(test)]
 mod decide_tests;
-pub mod hold;
+pub mod delay;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -36,6 +36,7 @@ use crate::review::{self, ReviewResponse};
 use crate::watch::SharedView;
 use bytes::Bytes;
 use claim::{Ledger, LedgerAnswer};
+use delay::{RejectionDelay, RejectionDelays};
 use giveway_admission::notice::EventDraft;
 use giveway_admission::rules::guard::decide::{
     self, GuardDecision, GuardRequest, GuardStep, Permit, PossiblePreemptors, Rejection, decide,
@@ -46,7 +47,6 @@ use giveway_admission::view::ClusterView;
 use giveway_crds::condition::Reason;
 use giveway_crds::native::is_native;
 use giveway_planner::sentence::Sentence;
-use hold::{Hold, Holds};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,7 +79,7 @@ impl From<Rejection> for Denied {
 pub struct Guard<L> {
     view: Arc<SharedView>,
     ledger: Arc<L>,
-    holds: Holds,
+    delays: RejectionDelays,
     notices: mpsc::Sender<EventDraft>,
     metrics: Arc<Metrics>,
     patience: Duration,
@@ -90,12 +90,12 @@ impl<L: Ledger> Guard<L> {
     pub fn new(
         view: Arc<SharedView>,
         ledger: L,
-        holds: Holds,
+        delays: RejectionDelays,
         notices: mpsc::Sender<EventDraft>,
         metrics: Arc<Metrics>,
         patience: Duration,
     ) -> Self {
-        Self { view, ledger: Arc::new(ledger), holds, notices, metrics, patience }
+        Self { view, ledger: Arc::new(ledger), delays, notices, metrics, patience }
     }
 
     /// Answers a request before its deadline; a rejection is delayed. The request body is freed before the delay.
@@ -103,19 +103,19 @@ impl<L: Ledger> Guard<L> {
     /// # Errors
     /// The view is not complete, or the guard itself failed: the API server's failure policy decides.
     pub async fn answer(&self, body: Bytes, deadline: Deadline) -> Result<ReviewResponse, NotReady> {
-        let (answer, hold) = self.decide(body, deadline).await?;
-        if let Some((hold, preemptors)) = hold {
-            hold.wait_to_the_end(&preemptors).await;
+        let (answer, delay) = self.decide(body, deadline).await?;
+        if let Some((delay, preemptors)) = delay {
+            delay.wait_to_the_end(&preemptors).await;
         }
         Ok(answer)
     }
 
-    /// Returns the answer and, for a rejection that is to be delayed, its hold and the possible preemptors.
+    /// Returns the answer and, for a rejection that is to be delayed, its delay and the possible preemptors.
     async fn decide(
         &self,
         body: Bytes,
         deadline: Deadline,
-    ) -> Result<(ReviewResponse, Option<(Hold, PossiblePreemptors)>), NotReady> {
+    ) -> Result<(ReviewResponse, Option<(RejectionDelay, PossiblePreemptors)>), NotReady> {
         let request = match review::decode(&body) {
             Ok(request) => request,
             Err(undecodable) => {
@@ -136,7 +136,7 @@ impl<L: Ledger> Guard<L> {
         let (uid, dry_run) = (request.uid.to_string(), request.dry_run);
         drop(request);
         drop(body);
-        let (mut decision, mut hold) = (self.judge(&asked)?, None);
+        let (mut decision, mut delay) = (self.judge(&asked)?, None);
         if let GuardDecision::Rejected(rejection) = &decision {
             asked.victim = match self.stored(&asked, deadline).await {
                 Ok(Some(pod)) => pod.bound(),
@@ -146,11 +146,11 @@ impl<L: Ledger> Guard<L> {
             decision = self.judge(&asked)?;
         }
         if matches!(decision, GuardDecision::Rejected(_)) && !dry_run {
-            hold = self.holds.begin(deadline, &asked.namespace);
+            delay = self.delays.begin(deadline, &asked.namespace);
         }
-        if let Some(hold) = &hold {
+        if let Some(delay) = &delay {
             for look in LOOKS {
-                if matches!(decision, GuardDecision::Permitted(_)) || !hold.wait(look).await {
+                if matches!(decision, GuardDecision::Permitted(_)) || !delay.wait(look).await {
                     break;
                 }
                 decision = self.judge(&asked)?;
@@ -169,19 +169,19 @@ impl<L: Ledger> Guard<L> {
                 }
                 Err(Denied::Judged(rejection)) => decision = GuardDecision::Rejected(*rejection),
             }
-            hold = hold.or_else(|| self.holds.begin(deadline, &asked.namespace));
+            delay = delay.or_else(|| self.delays.begin(deadline, &asked.namespace));
         }
         let GuardDecision::Rejected(rejection) = decision else { return Err(NotReady) };
         self.refused(rejection.reason);
-        tracing::info!(delayed = hold.is_some(), message = %rejection.message, "a preemption is rejected");
+        tracing::info!(delayed = delay.is_some(), message = %rejection.message, "a preemption is rejected");
         let mut verdict = notice::verdict(&asked, &rejection, self.view.read().settings.names);
         let events = std::mem::take(&mut verdict.notes.events);
         for event in events.into_iter().filter(|_| !dry_run) {
             // A full queue means that there are more events than anyone reads.
             let _ = self.notices.try_send(event);
         }
-        let hold = hold.map(|hold| (hold, decide::possible_preemptors(&*self.view.read(), &asked)));
-        Ok((review::encode(&uid, &verdict), hold))
+        let delay = delay.map(|delay| (delay, decide::possible_preemptors(&*self.view.read(), &asked)));
+        Ok((review::encode(&uid, &verdict), delay))
     }
 
     /// Returns the pod as stored in the API server, or `None` if it does not exist or has another UID than in the

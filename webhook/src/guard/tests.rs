@@ -67,24 +67,24 @@ fn victim() -> Value {
     merged(running("api-1", threshold("5000")), announced())
 }
 
-fn scene(cluster: Cluster, hold: Duration, most: usize, answers: Vec<(&'static str, LedgerAnswer)>) -> Scene {
-    scene_of(Ok(Some(victim())), cluster, hold, most, answers)
+fn scene(cluster: Cluster, delay: Duration, most: usize, answers: Vec<(&'static str, LedgerAnswer)>) -> Scene {
+    scene_of(Ok(Some(victim())), cluster, delay, most, answers)
 }
 
 fn scene_of(
     stored: Result<Option<Value>, String>,
     cluster: Cluster,
-    hold: Duration,
+    delay: Duration,
     most: usize,
     answers: Vec<(&'static str, LedgerAnswer)>,
 ) -> Scene {
     let (metrics, end, view) =
         (Arc::new(Metrics::default()), CancellationToken::new(), Arc::new(SharedView::complete(cluster.0)));
-    let holds = Holds::new(hold, hold, most, end.clone(), metrics.guard.clone());
+    let delays = RejectionDelays::new(delay, delay, most, end.clone(), metrics.guard.clone());
     let calls = Arc::default();
     let ledger = Scripted { stored, answers, calls: Arc::clone(&calls) };
     let (sender, notices) = crate::notice::queue();
-    let guard = Guard::new(Arc::clone(&view), ledger, holds, sender, Arc::clone(&metrics), Duration::from_millis(20));
+    let guard = Guard::new(Arc::clone(&view), ledger, delays, sender, Arc::clone(&metrics), Duration::from_millis(20));
     Scene { guard: Arc::new(guard), view, metrics, notices, calls, end }
 }
 
@@ -431,9 +431,9 @@ async fn an_incomplete_view_is_left_to_the_failure_policy() {
     let blind = SharedView::new(refusing().0.settings);
     let (sender, _receiver) = crate::notice::queue();
     let (metrics, end) = (Arc::clone(&scene.metrics), CancellationToken::new());
-    let holds = Holds::new(LONG, LONG, 1, end, metrics.guard.clone());
+    let delays = RejectionDelays::new(LONG, LONG, 1, end, metrics.guard.clone());
     let ledger = Scripted { stored: Ok(None), answers: vec![], calls: Arc::default() };
-    let guard = Guard::new(Arc::new(blind), ledger, holds, sender, metrics, Duration::from_millis(20));
+    let guard = Guard::new(Arc::new(blind), ledger, delays, sender, metrics, Duration::from_millis(20));
     assert_eq!(guard.answer(review("UPDATE", json!({})).into(), soon()).await, Err(NotReady));
     assert!(scene.counts("giveway_webhook_guard_decisions_total{verdict=\"not_ready\"} 1"));
 }

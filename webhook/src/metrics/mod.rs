@@ -61,7 +61,7 @@ pub struct GuardMetrics {
     /// Rejections that are being delayed.
     pub delayed: Gauge,
     /// Rejections that were delayed.
-    pub holds: Counter,
+    pub delays: Counter,
     /// Rejections that were sent at once, because too many were being delayed.
     pub immediate: Counter,
 }
@@ -70,7 +70,7 @@ impl GuardMetrics {
     fn register(&self, registry: &mut Registry) {
         catalogue::GUARD_DECISIONS.register(registry, self.decisions.clone());
         catalogue::GUARD_DELAYED.register(registry, self.delayed.clone());
-        catalogue::GUARD_DELAYS.register(registry, self.holds.clone());
+        catalogue::GUARD_DELAYS.register(registry, self.delays.clone());
         catalogue::GUARD_IMMEDIATE.register(registry, self.immediate.clone());
         catalogue::GUARD_CLAIMS.register(registry, self.claims.clone());
         catalogue::GUARD_MARKS.register(registry, self.marks.clone());

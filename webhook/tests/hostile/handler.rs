@@ -10,7 +10,7 @@ use giveway_webhook::admission::Admission;
 use giveway_webhook::deadline::Deadline;
 use giveway_webhook::guard::Guard;
 use giveway_webhook::guard::claim::{Ledger, LedgerAnswer};
-use giveway_webhook::guard::hold::Holds;
+use giveway_webhook::guard::delay::RejectionDelays;
 use giveway_webhook::lookup::NoLookup;
 use giveway_webhook::metrics::Metrics;
 use giveway_webhook::notice;
@@ -101,7 +101,8 @@ impl Handler {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (shared, metrics) = (Arc::new(SharedView::complete(view())), Arc::new(Metrics::default()));
         let admission = Admission::new(Arc::clone(&shared), NoLookup, Arc::clone(&metrics), Duration::ZERO);
-        let at_once = Holds::new(Duration::ZERO, Duration::ZERO, 1, CancellationToken::new(), metrics.guard.clone());
+        let at_once =
+            RejectionDelays::new(Duration::ZERO, Duration::ZERO, 1, CancellationToken::new(), metrics.guard.clone());
         let (notices, _) = notice::queue();
         let guard = Guard::new(shared, NoLedger, at_once, notices, Arc::clone(&metrics), Duration::ZERO);
         Self { runtime, admission, guard, metrics, tally: Cell::default() }

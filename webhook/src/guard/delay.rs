@@ -3,7 +3,7 @@
 //! A scheduler that is rejected at once retries at once, fifty times a second, which slows down all its other work;
 //! waiting for a response costs it nothing. Rejected pods of high priority are also first in its queue at each retry,
 //! so many of them would starve the others. Therefore responses are sent one by one, [`SPACING`] apart, unless that
-//! delays one beyond the longest hold. The number of delayed responses is bounded, and victims of one namespace get at
+//! delays one beyond the longest delay. The number of delayed responses is bounded, and victims of one namespace get at
 //! most half of it, so that requests about one namespace leave slots for the others; requests above a bound are
 //! answered at once. Every response is sent before the deadline of its request, and on shutdown all delayed responses
 //! are sent.
@@ -23,7 +23,7 @@ pub const SPACING: Duration = Duration::from_millis(250);
 
 /// Delays rejections, up to a bounded number at a time.
 #[derive(Debug)]
-pub struct Holds {
+pub struct RejectionDelays {
     /// Shares by namespace of the victim, not by victim: kube-scheduler 1.33 and 1.34 retry the same victim before they
     /// get the response, and a second request about one victim would be answered at once.
     shares: Shares,
@@ -43,7 +43,7 @@ struct ResponseTimes {
     of: BTreeMap<Option<String>, Vec<Instant>>,
 }
 
-impl Holds {
+impl RejectionDelays {
     /// Delays at most `most` rejections: each for `time`, or up to `longest` when there are many, and none beyond
     /// `end`.
     pub fn new(time: Duration, longest: Duration, most: usize, end: CancellationToken, metrics: GuardMetrics) -> Self {
@@ -53,7 +53,7 @@ impl Holds {
 
     /// Starts to delay a rejection about a victim in this namespace, at most until `deadline`. Returns `None` if too
     /// many are delayed.
-    pub fn begin(&self, deadline: Deadline, namespace: &str) -> Option<Hold> {
+    pub fn begin(&self, deadline: Deadline, namespace: &str) -> Option<RejectionDelay> {
         let Some(share) = self.shares.take(namespace) else {
             self.metrics.immediate.inc();
             return None;
@@ -63,13 +63,13 @@ impl Holds {
         let latest = deadline.or_earlier(since + self.longest).at();
         let until = latest.min(since + self.time);
         let (turns, end) = (Arc::clone(&self.turns), self.end.clone());
-        Some(Hold { since, until, latest, turns, end, metrics, _share: share })
+        Some(RejectionDelay { since, until, latest, turns, end, metrics, _share: share })
     }
 }
 
 /// A rejection that is being delayed.
 #[derive(Debug)]
-pub struct Hold {
+pub struct RejectionDelay {
     since: Instant,
     until: Instant,
     latest: Instant,
@@ -79,8 +79,8 @@ pub struct Hold {
     _share: Share,
 }
 
-impl Hold {
-    /// Waits until `after` has passed since the start. Returns false if the hold ended before.
+impl RejectionDelay {
+    /// Waits until `after` has passed since the start. Returns false if the delay ended before.
     pub async fn wait(&self, after: Duration) -> bool {
         let moment = self.since + after;
         tokio::select! {
@@ -112,7 +112,7 @@ impl Hold {
 
     /// Waits until the response is due.
     pub async fn wait_to_the_end(self, preemptors: &PossiblePreemptors) {
-        self.metrics.holds.inc();
+        self.metrics.delays.inc();
         let until = self.take_turn(preemptors);
         tokio::select! {
             () = tokio::time::sleep_until(until) => {}
@@ -121,7 +121,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for RejectionDelay {
     fn drop(&mut self) {
         self.metrics.delayed.dec();
     }
@@ -139,18 +139,19 @@ mod tests {
         PossiblePreemptors { scheduler: None, pods }
     }
 
-    fn holds(time: Duration) -> (Holds, CancellationToken, GuardMetrics) {
+    fn delays(time: Duration) -> (RejectionDelays, CancellationToken, GuardMetrics) {
         let (end, metrics) = (CancellationToken::new(), GuardMetrics::default());
-        (Holds::new(time, time, 1, end.clone(), metrics.clone()), end, metrics)
+        (RejectionDelays::new(time, time, 1, end.clone(), metrics.clone()), end, metrics)
     }
 
     #[tokio::test]
-    async fn responses_are_spaced_and_none_is_delayed_beyond_the_longest_hold() {
+    async fn responses_are_spaced_and_none_is_delayed_beyond_the_longest_delay() {
         let (time, longest) = (4 * SPACING, 6 * SPACING);
-        let holds = Holds::new(time, longest, 10, CancellationToken::new(), GuardMetrics::default());
-        let many: Vec<Hold> = (0..5).filter_map(|n| holds.begin(Deadline::after(LONG), &format!("u{n}"))).collect();
+        let delays = RejectionDelays::new(time, longest, 10, CancellationToken::new(), GuardMetrics::default());
+        let many: Vec<RejectionDelay> =
+            (0..5).filter_map(|n| delays.begin(Deadline::after(LONG), &format!("u{n}"))).collect();
         let since = many[0].since;
-        let turns: Vec<u128> = many.iter().map(|hold| (hold.take_turn(&pods(5)) - since).as_millis()).collect();
+        let turns: Vec<u128> = many.iter().map(|delay| (delay.take_turn(&pods(5)) - since).as_millis()).collect();
         for (turn, wanted) in turns.iter().zip([4, 5, 6, 6, 6]) {
             assert!(turn.abs_diff(wanted * SPACING.as_millis()) < SPACING.as_millis() / 2, "{turns:?}");
         }
@@ -158,9 +159,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_scheduler_has_at_most_as_many_pending_responses_as_possible_preemptors() {
-        let holds = Holds::new(LONG, 2 * LONG, 10, CancellationToken::new(), GuardMetrics::default());
+        let delays = RejectionDelays::new(LONG, 2 * LONG, 10, CancellationToken::new(), GuardMetrics::default());
         let take = |preemptors: &PossiblePreemptors, deadline: Duration| {
-            holds.begin(Deadline::after(deadline), "u").unwrap().take_turn(preemptors)
+            delays.begin(Deadline::after(deadline), "u").unwrap().take_turn(preemptors)
         };
         let first = take(&pods(1), 2 * LONG);
         assert_eq!(take(&pods(1), 2 * LONG), first);
@@ -175,68 +176,69 @@ mod tests {
 
     #[tokio::test]
     async fn a_rejection_after_all_responses_were_sent_is_delayed_for_the_full_time() {
-        let (holds, _end, _) = holds(SHORT);
-        holds.begin(Deadline::after(LONG), "u").unwrap().wait_to_the_end(&pods(1)).await;
-        let hold = holds.begin(Deadline::after(LONG), "u").unwrap();
-        assert!(hold.take_turn(&pods(1)) >= hold.since + SHORT);
+        let (delays, _end, _) = delays(SHORT);
+        delays.begin(Deadline::after(LONG), "u").unwrap().wait_to_the_end(&pods(1)).await;
+        let delay = delays.begin(Deadline::after(LONG), "u").unwrap();
+        assert!(delay.take_turn(&pods(1)) >= delay.since + SHORT);
     }
 
     #[tokio::test]
     async fn a_rejection_is_delayed_for_the_configured_time() {
-        let (holds, _end, metrics) = holds(SHORT);
+        let (delays, _end, metrics) = delays(SHORT);
         let start = Instant::now();
-        let hold = holds.begin(Deadline::after(LONG), "u").unwrap();
+        let delay = delays.begin(Deadline::after(LONG), "u").unwrap();
         assert_eq!(metrics.delayed.get(), 1);
-        assert!(hold.wait(SHORT / 4).await);
-        assert!(!hold.wait(LONG).await, "a wait beyond the end of the hold returns false");
-        hold.wait_to_the_end(&pods(5)).await;
+        assert!(delay.wait(SHORT / 4).await);
+        assert!(!delay.wait(LONG).await, "a wait beyond the end of the delay returns false");
+        delay.wait_to_the_end(&pods(5)).await;
         assert!(start.elapsed() >= SHORT && start.elapsed() < LONG / 2, "{:?}", start.elapsed());
-        assert_eq!((metrics.delayed.get(), metrics.holds.get(), metrics.immediate.get()), (0, 1, 0));
+        assert_eq!((metrics.delayed.get(), metrics.delays.get(), metrics.immediate.get()), (0, 1, 0));
     }
 
     #[tokio::test]
     async fn no_rejection_is_delayed_beyond_its_deadline() {
-        let holds = Holds::new(LONG, 2 * LONG, 10, CancellationToken::new(), GuardMetrics::default());
+        let delays = RejectionDelays::new(LONG, 2 * LONG, 10, CancellationToken::new(), GuardMetrics::default());
         let start = Instant::now();
-        let many: Vec<Hold> = (0..5).filter_map(|n| holds.begin(Deadline::after(SHORT), &format!("u{n}"))).collect();
+        let many: Vec<RejectionDelay> =
+            (0..5).filter_map(|n| delays.begin(Deadline::after(SHORT), &format!("u{n}"))).collect();
         assert!(!many[0].wait(LONG).await, "a wait beyond the deadline returns false");
         let preemptors = pods(5);
-        futures::future::join_all(many.into_iter().map(|hold| hold.wait_to_the_end(&preemptors))).await;
+        futures::future::join_all(many.into_iter().map(|delay| delay.wait_to_the_end(&preemptors))).await;
         assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
     }
 
     #[tokio::test]
     async fn a_rejection_above_the_bound_is_not_delayed_and_is_counted() {
-        let (holds, _end, metrics) = holds(LONG);
-        let first = holds.begin(Deadline::after(LONG), "u");
-        assert!(holds.begin(Deadline::after(LONG), "u").is_none());
-        assert_eq!((metrics.delayed.get(), metrics.holds.get(), metrics.immediate.get()), (1, 0, 1));
+        let (delays, _end, metrics) = delays(LONG);
+        let first = delays.begin(Deadline::after(LONG), "u");
+        assert!(delays.begin(Deadline::after(LONG), "u").is_none());
+        assert_eq!((metrics.delayed.get(), metrics.delays.get(), metrics.immediate.get()), (1, 0, 1));
         drop(first);
-        assert!(holds.begin(Deadline::after(LONG), "u").is_some(), "the slot is free again");
+        assert!(delays.begin(Deadline::after(LONG), "u").is_some(), "the slot is free again");
     }
 
     #[tokio::test]
     async fn rejections_about_one_namespace_use_at_most_half_of_the_slots() {
-        let holds = Holds::new(LONG, LONG, 30, CancellationToken::new(), GuardMetrics::default());
-        let begin = |namespace: &str| holds.begin(Deadline::after(LONG), namespace);
-        let mut many: Vec<Hold> = (0..30).filter_map(|_| begin("own")).collect();
-        assert_eq!((many.len(), holds.metrics.immediate.get()), (15, 15));
+        let delays = RejectionDelays::new(LONG, LONG, 30, CancellationToken::new(), GuardMetrics::default());
+        let begin = |namespace: &str| delays.begin(Deadline::after(LONG), namespace);
+        let mut many: Vec<RejectionDelay> = (0..30).filter_map(|_| begin("own")).collect();
+        assert_eq!((many.len(), delays.metrics.immediate.get()), (15, 15));
         let other = begin("other").expect("another namespace has free slots");
         assert!(begin("own").is_none());
         many.pop();
         let again = begin("own").expect("one slot is free again");
         drop((many, other, again));
-        assert!(holds.shares.is_unused(), "namespaces without delayed rejections are forgotten");
+        assert!(delays.shares.is_unused(), "namespaces without delayed rejections are forgotten");
     }
 
     #[tokio::test]
-    async fn a_shutdown_ends_every_hold() {
-        let (holds, end, _) = holds(LONG);
-        let hold = holds.begin(Deadline::after(LONG), "u").unwrap();
+    async fn a_shutdown_ends_every_delay() {
+        let (delays, end, _) = delays(LONG);
+        let delay = delays.begin(Deadline::after(LONG), "u").unwrap();
         let start = Instant::now();
         end.cancel();
-        assert!(!hold.wait(LONG).await);
-        hold.wait_to_the_end(&pods(5)).await;
+        assert!(!delay.wait(LONG).await);
+        delay.wait_to_the_end(&pods(5)).await;
         assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
     }
 }
