@@ -272,7 +272,7 @@ impl World {
     fn set_critical_namespaces(&mut self, names: &str) {
         self.addons.namespaces = names_in(names).map(str::to_owned).collect();
         let are_on = !self.addons.namespaces.is_empty();
-        self.cluster.spare_critical_addons(are_on.then(|| self.addons.namespaces.clone()));
+        self.cluster.protect_critical_addons(are_on.then(|| self.addons.namespaces.clone()));
     }
 
     /// Reads the chart's protected namespaces, those of critical add-ons, those in which groups are served, and its configuration of

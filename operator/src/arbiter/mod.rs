@@ -104,7 +104,7 @@ impl Arbiter {
     ) -> Self {
         let protected = config.protected_namespaces.iter().cloned().collect();
         let mut model = Model::of(protected, config.served_namespaces.as_ref());
-        model.cluster.spare_critical_addons(config.critical_addons().map(|terms| terms.namespaces));
+        model.cluster.protect_critical_addons(config.critical_addons().map(|terms| terms.namespaces));
         if let Some(schedulers) = &config.scheduler_config {
             model.cluster.configure_schedulers(schedulers);
         }

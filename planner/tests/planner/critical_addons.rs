@@ -12,7 +12,7 @@ fn addon(name: &str) -> Built {
 /// The cluster while critical add-ons are enabled in the namespace of all these pods.
 fn enabled(objects: &[Built]) -> Cluster {
     let mut cluster = cluster(objects);
-    cluster.spare_critical_addons(Some([NAMESPACE.to_owned()].into()));
+    cluster.protect_critical_addons(Some([NAMESPACE.to_owned()].into()));
     cluster
 }
 
@@ -40,11 +40,11 @@ fn a_pod_becomes_and_ceases_to_be_a_critical_addon_with_its_annotation_and_the_s
     assert_eq!(chosen(&cluster), "dns");
     add(&mut cluster, &addon("dns").on("a"));
     assert_eq!(chosen(&cluster), "web");
-    cluster.spare_critical_addons(Some(["elsewhere".to_owned()].into()));
+    cluster.protect_critical_addons(Some(["elsewhere".to_owned()].into()));
     assert_eq!(chosen(&cluster), "dns", "the annotation does not count in this namespace");
-    cluster.spare_critical_addons(Some([NAMESPACE.to_owned()].into()));
+    cluster.protect_critical_addons(Some([NAMESPACE.to_owned()].into()));
     assert_eq!(chosen(&cluster), "web");
-    cluster.spare_critical_addons(None);
+    cluster.protect_critical_addons(None);
     assert_eq!(chosen(&cluster), "dns");
 }
 

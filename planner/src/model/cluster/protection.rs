@@ -52,7 +52,7 @@ impl Cluster {
 
     /// Sets the namespaces in which an annotation makes a pod a critical add-on. A critical add-on is then not a potential victim, except
     /// of another one. `None` if critical add-ons are not enabled.
-    pub fn spare_critical_addons(&mut self, namespaces: Option<BTreeSet<String>>) {
+    pub fn protect_critical_addons(&mut self, namespaces: Option<BTreeSet<String>>) {
         if self.shelter.critical != namespaces {
             self.shelter.critical = namespaces;
             let bound = self.pod_index.values().copied().filter(|index| self.row(*index).node.is_some()).collect();
