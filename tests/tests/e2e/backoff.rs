@@ -1,7 +1,7 @@
 //! The time between plans of a group grows after each cancelled plan, but free capacity is used immediately.
 
 use crate::stored_plans::planned;
-use crate::{MINUTE, SCHEDULED};
+use crate::{INITIALLY_SCHEDULED, MINUTE};
 use giveway_crds::Preemption;
 use giveway_crds::condition::find;
 use giveway_crds::plan::PlanState;
@@ -37,7 +37,7 @@ async fn a_gang_in_back_off_is_bound_to_a_new_node_immediately() {
     }
     let words = wait_for("the condition names the time of the next plan", MINUTE, async || {
         let conditions = gang.get().await.status.unwrap_or_default().conditions;
-        let said = find(&conditions, SCHEDULED).map(|told| told.message.clone()).unwrap_or_default();
+        let said = find(&conditions, INITIALLY_SCHEDULED).map(|told| told.message.clone()).unwrap_or_default();
         if said.contains("the next plan is made at ") { Ok(said) } else { Err(said) }
     })
     .await;

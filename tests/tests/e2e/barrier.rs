@@ -1,6 +1,6 @@
 //! The gang barrier: members stay gated until the whole gang fits, then all of them are ungated.
 
-use crate::{MINUTE, SCHEDULED, expect_condition};
+use crate::{INITIALLY_SCHEDULED, MINUTE, expect_condition};
 use giveway_crds::keys;
 use giveway_tests::cluster::{Group, Shaped, scheduling_gates};
 use giveway_tests::runner::Test;
@@ -34,7 +34,7 @@ async fn a_gang_that_fits_is_bound_without_evictions(world: &World) {
     world.class("high", 1000).managed().create().await;
     let gang = world.gang("train", 8).priority("high").create().await;
     gang.wait_bound(MINUTE).await;
-    expect_condition(&gang, SCHEDULED, "True Scheduled", "8 pods have a node, 8 needed.").await;
+    expect_condition(&gang, INITIALLY_SCHEDULED, "True Scheduled", "8 pods have a node, 8 needed.").await;
     let status = gang.get().await.status.unwrap();
     let counts = status.pods.unwrap();
     assert_eq!((counts.total, counts.scheduled, counts.gated), (8, 8, 0));
@@ -48,14 +48,19 @@ async fn a_gang_stays_gated_until_all_members_exist_and_its_condition_counts_the
     world.class("high", 1000).managed().create().await;
     let mut gang = world.gang("train", 4).priority("high").create_group().await;
     gang.add_pods(3).await;
-    expect_condition(&gang, SCHEDULED, "False WaitingForPods", "4 pods needed, 3 exist. None starts before all 4 fit.")
-        .await;
+    expect_condition(
+        &gang,
+        INITIALLY_SCHEDULED,
+        "False WaitingForPods",
+        "4 pods needed, 3 exist. None starts before all 4 fit.",
+    )
+    .await;
     for pod in &gang.pods {
         assert_eq!(scheduling_gates(&pod.get().await.unwrap()), [keys::GATE]);
     }
     gang.add_pods(1).await;
     gang.wait_bound(MINUTE).await;
-    gang.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    gang.wait_condition(INITIALLY_SCHEDULED, "True", "Scheduled", MINUTE).await;
     world.check_promises().await;
 }
 
@@ -64,7 +69,7 @@ async fn members_beyond_min_count_are_ungated_only_if_capacity_is_free(world: &W
     world.class("high", 1000).managed().create().await;
     let mut gang = world.gang("train", 2).min_count(2).priority("high").create_group().await;
     gang.add_pods(4).await;
-    let message = gang.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    let message = gang.wait_condition(INITIALLY_SCHEDULED, "True", "Scheduled", MINUTE).await;
     assert!(message.contains("have a node, 2 needed"), "{message}");
     wait_counts(&gang, 3, 1).await;
     world.nodes(1).cpus(1).prefix("late").create().await;

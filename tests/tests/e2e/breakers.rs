@@ -2,7 +2,7 @@
 //! `kubectl giveway check` say so, and deleting the Preemptions of its plans closes the breaker.
 
 use crate::cli::giveway;
-use crate::{MINUTE, SCHEDULED};
+use crate::{INITIALLY_SCHEDULED, MINUTE};
 use giveway_tests::cluster::{PodHandle, Shaped as _};
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
@@ -64,7 +64,7 @@ async fn after_three_plans_without_effect_no_further_pod_is_evicted_for_a_preemp
     let gang = world.gang("train", 1).priority("high").node_selector("pool", "taken").create().await;
     let victims = evict_three_without_effect(world, low, &taken[0]).await;
 
-    let words = gang.wait_condition(SCHEDULED, "False", "CircuitBreakerOpen", MINUTE).await;
+    let words = gang.wait_condition(INITIALLY_SCHEDULED, "False", "CircuitBreakerOpen", MINUTE).await;
     let begin =
         "3 plans in a row evicted pods for this preemptor, and it was not bound. No pod is evicted for it until ";
     assert!(words.starts_with(begin), "{words}");

@@ -1,6 +1,6 @@
 //! Changes of the cluster between a plan and its completion.
 
-use crate::{MINUTE, SCHEDULED, expect_condition};
+use crate::{INITIALLY_SCHEDULED, MINUTE, expect_condition};
 use futures::future::join_all;
 use giveway_crds::plan::PlanState;
 use giveway_tests::audit::Promises;
@@ -114,7 +114,7 @@ async fn a_plan_is_not_cancelled_while_one_of_its_nodes_is_not_ready_for_some_se
     set_not_ready(&api, &nodes[1]).await;
     // The operator has decided again after that when it has looked at this gang.
     let probe = world.gang("probe", 9).priority("low").create().await;
-    probe.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
+    probe.wait_condition(INITIALLY_SCHEDULED, "False", "Unschedulable", MINUTE).await;
     let managed = Patch::Merge(json!({"metadata": {"annotations": {"kwok.x-k8s.io/node": "fake"}}}));
     api.patch(&nodes[1], &PatchParams::default(), &managed).await.unwrap();
     gang.wait_bound(MINUTE).await;
@@ -142,7 +142,7 @@ async fn replacement_pods_stay_gated_until_their_gang_is_complete() {
     batch.wait_removed(MINUTE).await;
     let words =
         "The PodGroup was scheduled and is pending again. 4 pods needed, 3 exist. None starts before all 4 fit.";
-    expect_condition(&batch, SCHEDULED, "True Scheduled", words).await;
+    expect_condition(&batch, INITIALLY_SCHEDULED, "True Scheduled", words).await;
     expect_condition(&batch, "Scheduled", "False WaitingForPods", "4 pods needed, 3 exist.").await;
     let history = world.audit().await;
     let alone = |name: &str| history.bindings.iter().any(|binding| binding.pod.1 == name);
@@ -299,7 +299,7 @@ async fn a_plan_is_cancelled_if_a_plan_of_higher_priority_uses_its_nodes() {
     assert!(message.starts_with("The plan does not fit any more; no other pod is evicted: "), "{message}");
     expect_condition(
         &gang,
-        SCHEDULED,
+        INITIALLY_SCHEDULED,
         "False Unschedulable",
         "8 pods needed, 0 fit now. Missing 8 cpu. No workload has a priority below 1000.",
     )

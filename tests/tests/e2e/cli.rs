@@ -209,7 +209,8 @@ async fn why_explains_what_a_gang_waits_for_and_which_preemptor_a_victim_had(wor
     let reader = Reader::new(world).await;
     // The gang does not fit even with preemption: evicting all pods below priority 20 frees 8 CPUs of 12.
     let waiting = world.gang("patient", 12).priority("mid").create().await;
-    crate::expect_condition(&waiting, crate::SCHEDULED, "False Unschedulable", "12 pods needed, 0 fit now.").await;
+    crate::expect_condition(&waiting, crate::INITIALLY_SCHEDULED, "False Unschedulable", "12 pods needed, 0 fit now.")
+        .await;
     waiting.wait_event("Unschedulable", MINUTE).await;
     let page = reader.giveway(&["why", "podgroup/patient"]).await;
     for part in [
@@ -277,7 +278,8 @@ async fn top_shows_capacity_and_queue_as_far_as_the_user_may_see_them(world: &mu
     full_cluster(world).await;
     world.apply(ACCOUNTS).await.unwrap();
     let gang = world.gang("patient", 12).priority("mid").create().await;
-    crate::expect_condition(&gang, crate::SCHEDULED, "False Unschedulable", "12 pods needed, 0 fit now.").await;
+    crate::expect_condition(&gang, crate::INITIALLY_SCHEDULED, "False Unschedulable", "12 pods needed, 0 fit now.")
+        .await;
     let shown = giveway(world, &["top", "--once"]).await;
     let line = |part: &str| {
         let line = shown.ok().lines().find(|line| line.contains(part));

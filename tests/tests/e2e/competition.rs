@@ -1,7 +1,7 @@
 //! Several preemptors compete for the same capacity: reservations hold, and higher priority is placed first.
 
 use crate::constraints::SOON;
-use crate::{MINUTE, SCHEDULED, expect_condition};
+use crate::{INITIALLY_SCHEDULED, MINUTE, expect_condition};
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::runner::Test;
@@ -38,7 +38,7 @@ async fn one_of_two_gangs_of_equal_priority_is_bound_and_the_other_is_unschedula
     })
     .await;
     winner.wait_bound(MINUTE).await;
-    expect_condition(loser, SCHEDULED, "False Unschedulable", "4 pods needed, 0 fit now.").await;
+    expect_condition(loser, INITIALLY_SCHEDULED, "False Unschedulable", "4 pods needed, 0 fit now.").await;
     assert_eq!(world.audit().await.evicted().len(), 4, "victims are evicted for one gang only");
     world.check_promises().await;
 }
@@ -88,7 +88,7 @@ async fn an_unschedulable_gang_does_not_block_other_gangs(world: &World) {
     let nodes = world.nodes(1).cpus(4).create().await;
     world.fill(&nodes).priority("low").whole().groups_of(2).await;
     let huge = world.gang("huge", 100).priority("high").create().await;
-    huge.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
+    huge.wait_condition(INITIALLY_SCHEDULED, "False", "Unschedulable", MINUTE).await;
     let small = world.gang("small", 2).priority("mid").create().await;
     small.wait_bound(MINUTE).await;
     assert_eq!(world.audit().await.evicted().len(), 2);
@@ -100,7 +100,7 @@ async fn replacement_pods_of_a_preempted_group_wait_as_a_gang(world: &World) {
     world.class("high", 1000).managed().create().await;
     let nodes = world.nodes(1).cpus(2).create().await;
     let mut low = world.gang("batch", 2).whole().priority("low").on(&nodes).create().await;
-    low.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    low.wait_condition(INITIALLY_SCHEDULED, "True", "Scheduled", MINUTE).await;
     let gang = world.gang("train", 2).priority("high").create().await;
     gang.wait_bound(MINUTE).await;
     low.wait_removed(MINUTE).await;
@@ -110,8 +110,9 @@ async fn replacement_pods_of_a_preempted_group_wait_as_a_gang(world: &World) {
     low.pods.clone_from(&again.pods);
     giveway_tests::wait::wait_for("the condition says that the group waits again", MINUTE, async || {
         let conditions = low.get().await.status.unwrap_or_default().conditions;
-        let message =
-            giveway_crds::condition::find(&conditions, SCHEDULED).map(|c| c.message.clone()).unwrap_or_default();
+        let message = giveway_crds::condition::find(&conditions, INITIALLY_SCHEDULED)
+            .map(|c| c.message.clone())
+            .unwrap_or_default();
         if message.starts_with("The PodGroup was scheduled and is pending again. 2 pods needed, 0 fit now.") {
             Ok(())
         } else {
@@ -136,6 +137,6 @@ async fn a_gang_is_scheduled_while_other_pods_are_being_bound(world: &World) {
     })
     .await;
     let gang = world.gang("train", 16).without_group();
-    expect_condition(&gang, SCHEDULED, "True Scheduled", "16 pods have a node, 16 needed.").await;
+    expect_condition(&gang, INITIALLY_SCHEDULED, "True Scheduled", "16 pods have a node, 16 needed.").await;
     world.check_promises().await;
 }

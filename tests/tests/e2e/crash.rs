@@ -1,6 +1,6 @@
 //! The operator is killed between two steps of a plan: the next leader completes the plan, and no pod is evicted twice.
 
-use crate::{MINUTE, SCHEDULED};
+use crate::{INITIALLY_SCHEDULED, MINUTE};
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::runner::Test;
@@ -71,7 +71,7 @@ async fn sigterm_ends_the_operator_and_releases_the_lease_first() {
     world.nodes(1).cpus(2).prefix("more").create().await;
     let gang = world.gang("second", 2).priority("high").create().await;
     gang.wait_bound(Duration::from_secs(10)).await;
-    gang.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    gang.wait_condition(INITIALLY_SCHEDULED, "True", "Scheduled", MINUTE).await;
     world.check_promises().await;
 }
 

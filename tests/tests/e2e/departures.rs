@@ -1,7 +1,7 @@
 //! kube-scheduler preempts one pod of a group in mode `PodGroup`: Giveway evicts the other pods, and a condition names the cause.
 
 use crate::backfill::wait_next_second;
-use crate::{DISRUPTED, MINUTE, SCHEDULED, expect_condition};
+use crate::{DISRUPTION_TARGET, INITIALLY_SCHEDULED, MINUTE, expect_condition};
 use giveway_crds::keys::ANNOTATION_THRESHOLD;
 use giveway_crds::plan::{Cause, PlanState, StoredPlan};
 use giveway_crds::pod_group::PreemptorReference;
@@ -36,7 +36,7 @@ async fn create_classes(world: &World) {
 /// Waits until the operator has observed these groups as scheduled. Pods removed before that are unknown to it.
 async fn wait_observed(groups: &[Group]) {
     for group in groups {
-        group.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+        group.wait_condition(INITIALLY_SCHEDULED, "True", "Scheduled", MINUTE).await;
     }
 }
 
@@ -61,7 +61,7 @@ async fn the_remaining_pods_of_the_group_are_evicted_and_its_condition_names_the
     let words = format!(
         "Preempted by kube-scheduler: it preempted pod {first}, so the 3 other pods of the PodGroup are evicted."
     );
-    assert_eq!(disrupted.wait_condition(DISRUPTED, "True", "PreemptionByScheduler", MINUTE).await, words);
+    assert_eq!(disrupted.wait_condition(DISRUPTION_TARGET, "True", "PreemptionByScheduler", MINUTE).await, words);
     let by = PreemptorReference::scheduler("kube-scheduler");
     assert_eq!(disrupted.get().await.status.unwrap().preempted_by, Some(by));
     assert_eq!(disrupted.wait_event("Preempted", MINUTE).await, words);
@@ -182,7 +182,7 @@ async fn pods_removed_by_users_and_drains_do_not_disrupt_the_rest_of_the_group(w
     let low = world.fill(&nodes).priority("low").whole().groups_of(3).await;
     // An operator that did not observe the complete group would report missing pods.
     for group in &low {
-        group.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+        group.wait_condition(INITIALLY_SCHEDULED, "True", "Scheduled", MINUTE).await;
     }
     low[0].pods[0].delete().await;
     low[0].pods[0].wait_removed(MINUTE).await;
@@ -193,10 +193,10 @@ async fn pods_removed_by_users_and_drains_do_not_disrupt_the_rest_of_the_group(w
     // When this gang is scheduled, the operator has processed the deletions above.
     world.nodes(1).cpus(1).prefix("more").create().await;
     let gang = world.gang("after", 1).create().await;
-    gang.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    gang.wait_condition(INITIALLY_SCHEDULED, "True", "Scheduled", MINUTE).await;
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     for group in &low {
-        expect_condition(group, SCHEDULED, "True Scheduled", "2 pods have a node, 3 needed.").await;
+        expect_condition(group, INITIALLY_SCHEDULED, "True Scheduled", "2 pods have a node, 3 needed.").await;
     }
     world.check_promises().await;
 }

@@ -1,6 +1,6 @@
 //! The examples that need only the controllers of Kubernetes. `make test-kinds` runs the others.
 
-use crate::{MINUTE, SCHEDULED, expect_condition};
+use crate::{INITIALLY_SCHEDULED, MINUTE, expect_condition};
 use giveway_tests::cluster::Shaped;
 use giveway_tests::example::{Example, evicted_by_group, path, wait_bound, wait_group};
 use giveway_tests::paths;
@@ -72,7 +72,7 @@ async fn the_deployment_preempts_whole_groups_and_its_budget_holds(world: &World
     .await;
     let gang = world.gang("train", 2).priority("important").create().await;
     let words = "pods of budget default/api, which allows 1 more disruption to preemptors below 5000.";
-    expect_condition(&gang, SCHEDULED, "False UnschedulableGuaranteedBudget", words).await;
+    expect_condition(&gang, INITIALLY_SCHEDULED, "False UnschedulableGuaranteedBudget", words).await;
     assert_eq!(evicted_by_group(&world.audit().await, &now).len(), 0);
     world.check_promises().await;
 }

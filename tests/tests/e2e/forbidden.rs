@@ -1,6 +1,6 @@
 //! Evictions and bindings that an admission policy denies: other victims are chosen, or none, and the group's condition says why.
 
-use crate::{MINUTE, SCHEDULED};
+use crate::{INITIALLY_SCHEDULED, MINUTE};
 use giveway_tests::audit::{OPERATOR, Promises};
 use giveway_tests::cluster::{Denial, Shaped};
 use giveway_tests::runner::Test;
@@ -85,7 +85,7 @@ async fn no_pod_is_evicted_again_if_a_denied_victim_has_no_alternative(world: &W
     let gang = world.gang("train", 4).priority("high").create().await;
     let why = async || {
         let status = gang.get().await.status.unwrap_or_default();
-        let found = status.conditions.into_iter().find(|condition| condition.type_ == SCHEDULED);
+        let found = status.conditions.into_iter().find(|condition| condition.type_ == INITIALLY_SCHEDULED);
         let said = found.map(|condition| condition.message).unwrap_or_default();
         if said.contains("precious pods stay") && said.contains("4 pods needed") { Ok(said) } else { Err(said) }
     };
@@ -147,7 +147,8 @@ async fn no_pod_is_evicted_again_for_a_member_that_cannot_be_bound() {
     again.wait_bound(MINUTE).await;
     let words = wait_for("the condition says why no further pod is evicted", MINUTE, async || {
         let conditions = gang.get().await.status.unwrap_or_default().conditions;
-        let message = giveway_crds::condition::find(&conditions, SCHEDULED).map(|condition| condition.message.clone());
+        let message =
+            giveway_crds::condition::find(&conditions, INITIALLY_SCHEDULED).map(|condition| condition.message.clone());
         let message = message.unwrap_or_default();
         if message.contains("No pod is evicted for pod unlucky-0 on node ") { Ok(message) } else { Err(message) }
     })

@@ -1,6 +1,6 @@
 //! Guaranteed budgets (KEP-3280) and preemptors below and at the threshold, with the events on preemptor, victim and budget.
 
-use crate::{MINUTE, SCHEDULED, expect_condition};
+use crate::{INITIALLY_SCHEDULED, MINUTE, expect_condition};
 use giveway_crds::keys::ANNOTATION_THRESHOLD;
 use giveway_tests::audit::How;
 use giveway_tests::cluster::{PodHandle, Shaped, wait_for_event};
@@ -39,7 +39,7 @@ async fn below_the_threshold_the_budget_holds_and_its_events_say_why(world: &Wor
     world.budget("db").matching("app", "db").min_available(3).create_allowing(1).await;
     let words = "2 of 3 pods would fit only after evictions of pods of budget default/db, which allows 1 more disruption to preemptors below 5000.";
     let train = world.gang("train", 3).priority("high").create().await;
-    expect_condition(&train, SCHEDULED, "False UnschedulableGuaranteedBudget", words).await;
+    expect_condition(&train, INITIALLY_SCHEDULED, "False UnschedulableGuaranteedBudget", words).await;
     assert!(train.wait_event("UnschedulableGuaranteedBudget", MINUTE).await.contains(words));
     let said = wait_for_event(&world.kit(), "PodDisruptionBudget", "db", "GuaranteedBudget", MINUTE).await;
     assert_eq!(said, format!("Pod group default/train of priority 1000 is pending: {words}"));

@@ -67,6 +67,7 @@ mod volumes;
 mod workloads;
 
 use giveway_crds::condition;
+use giveway_crds::condition::types::{DISRUPTION_TARGET, INITIALLY_SCHEDULED, PREEMPTING};
 use giveway_tests::cluster::Group;
 use giveway_tests::runner;
 use giveway_tests::wait::wait_for;
@@ -167,10 +168,6 @@ fn main() -> ExitCode {
 
 /// Deadline of every wait. It is generous because three control planes share two cores.
 const MINUTE: Duration = Duration::from_secs(60);
-/// Condition types of a PodGroup.
-const SCHEDULED: &str = giveway_crds::condition::types::INITIALLY_SCHEDULED;
-const PLANNED: &str = giveway_crds::condition::types::PREEMPTING;
-const DISRUPTED: &str = giveway_crds::condition::types::DISRUPTION_TARGET;
 
 /// Waits until a condition of the group has this status and reason (`True Scheduled`) and a message that contains `text`.
 async fn expect_condition(group: &Group, type_: &str, state: &str, text: &str) {

@@ -1,6 +1,6 @@
 //! Invalid objects that were stored while admission was down: the operator reports them and handles all others.
 
-use crate::{MINUTE, SCHEDULED};
+use crate::{INITIALLY_SCHEDULED, MINUTE};
 use giveway_tests::cluster::Shaped;
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
@@ -29,12 +29,12 @@ async fn a_group_of_an_unknown_class_has_a_condition_and_does_not_affect_others(
     let manifest = "apiVersion: scheduling.giveway.dev/v1alpha1\nkind: PodGroup\nmetadata: {name: broken}\nspec:\n  schedulingPolicy: {gang: {minCount: 2}}\n  priorityClassName: missing\n";
     wait_for("the group is stored without admission", MINUTE, async || world.apply(manifest).await).await;
     let broken = world.gang("broken", 2).without_group();
-    let message = broken.wait_condition(SCHEDULED, "False", "SchedulerError", MINUTE).await;
+    let message = broken.wait_condition(INITIALLY_SCHEDULED, "False", "SchedulerError", MINUTE).await;
     assert!(message.contains("no PriorityClass with name missing was found"), "{message}");
     let mut good = world.gang("good", 2).priority("high").create_group().await;
     good.add_pods(2).await;
     good.wait_bound(MINUTE).await;
-    good.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    good.wait_condition(INITIALLY_SCHEDULED, "True", "Scheduled", MINUTE).await;
     world.check_promises().await;
 }
 

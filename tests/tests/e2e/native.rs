@@ -2,7 +2,7 @@
 //! preempt for their pods, and the output of `export` and `import`.
 
 use crate::cli::giveway;
-use crate::{MINUTE, SCHEDULED, expect_condition};
+use crate::{INITIALLY_SCHEDULED, MINUTE, expect_condition};
 use giveway_crds::plan::PlanState;
 use giveway_tests::audit::{Removal, SCHEDULER};
 use giveway_tests::cluster::{PodHandle, Shaped};
@@ -100,7 +100,7 @@ async fn a_native_group_of_mode_all_is_one_victim_with_the_priority_of_the_group
 
     // Its priority is above that of the pods of the native group and below that of the group.
     let between = world.gang("between", 1).priority("between").create().await;
-    expect_condition(&between, SCHEDULED, "False Unschedulable", "").await;
+    expect_condition(&between, INITIALLY_SCHEDULED, "False Unschedulable", "").await;
     tokio::time::sleep(NO_EVICTION).await;
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
 

@@ -1,6 +1,6 @@
 //! Partially scheduled gangs: kube-scheduler binds only some members, for a reason that Giveway cannot predict.
 
-use crate::{MINUTE, SCHEDULED, expect_condition};
+use crate::{INITIALLY_SCHEDULED, MINUTE, expect_condition};
 use giveway_tests::audit::Promises;
 use giveway_tests::cluster::{Denial, GRACE_SECONDS, Group};
 use giveway_tests::runner::Test;
@@ -103,7 +103,7 @@ async fn a_partially_scheduled_gang_is_evicted_and_retried_after_other_gangs() {
     let words = "The gang has been partially scheduled for 8 s: 1 of 2 needed pods is bound. All its ungated pods are evicted, so \
                  that the pods that replace them start together.";
     assert!(condition.starts_with(words) && condition.contains("second pods are not bound"), "{condition}");
-    let words = train.wait_condition(SCHEDULED, "False", "PartiallyScheduled", MINUTE).await;
+    let words = train.wait_condition(INITIALLY_SCHEDULED, "False", "PartiallyScheduled", MINUTE).await;
     let start = "The gang was only partially scheduled, so its bound pods were evicted. Scheduling is retried after ";
     assert!(words.starts_with(start), "{words}");
     other.wait_bound(MINUTE).await;
@@ -151,13 +151,13 @@ async fn a_gang_is_evicted_if_its_last_member_cannot_be_ungated() {
     world.nodes(1).cpus(2).create().await;
     deny_ungating_of_second_pod(&world).await;
     let train = train(&world).await;
-    expect_condition(&train, SCHEDULED, "False Rejected", "The removal of the scheduling gate of pod ").await;
+    expect_condition(&train, INITIALLY_SCHEDULED, "False Rejected", "The removal of the scheduling gate of pod ").await;
     let words = train.wait_condition("DisruptionTarget", "True", "PartiallyScheduled", MINUTE).await;
     assert!(
         words.starts_with("The gang has been partially scheduled for 12 s: 1 of 2 needed pods is bound."),
         "{words}"
     );
-    let words = train.wait_condition(SCHEDULED, "False", "PartiallyScheduled", MINUTE).await;
+    let words = train.wait_condition(INITIALLY_SCHEDULED, "False", "PartiallyScheduled", MINUTE).await;
     assert!(words.starts_with("The gang was only partially scheduled, so its bound pods were evicted."), "{words}");
     wait_for("both pods are gated", MINUTE, async || {
         let pods = pods(&world).await;

@@ -1,6 +1,6 @@
 //! Preemption for a gang that does not fit: its victims, and the conditions and events on the group and its victims.
 
-use crate::{DISRUPTED, MINUTE, PLANNED, SCHEDULED, expect_condition};
+use crate::{DISRUPTION_TARGET, INITIALLY_SCHEDULED, MINUTE, PREEMPTING, expect_condition};
 use giveway_crds::plan::PlanState;
 use giveway_tests::audit::How;
 use giveway_tests::cluster::Shaped;
@@ -35,8 +35,8 @@ async fn a_gang_preempts_no_more_single_pods_than_it_needs(world: &World) {
     gang.wait_bound(MINUTE).await;
     let plan = gang.wait_plan(PlanState::Completed, MINUTE).await;
     assert_eq!(plan.cost.victim_pods, 4);
-    gang.wait_condition(PLANNED, "False", "Completed", MINUTE).await;
-    gang.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    gang.wait_condition(PREEMPTING, "False", "Completed", MINUTE).await;
+    gang.wait_condition(INITIALLY_SCHEDULED, "True", "Scheduled", MINUTE).await;
     let history = world.audit().await;
     assert_eq!(history.evicted().len(), 4);
     for removal in history.evicted() {
@@ -65,7 +65,7 @@ async fn a_gang_preempts_whole_groups_and_is_bound_to_the_planned_nodes(world: &
     let victims: Vec<&str> = plan.victims.iter().map(|v| v.name.as_str()).collect();
     for group in low.iter().filter(|g| victims.contains(&g.name.as_str())) {
         group.wait_removed(MINUTE).await;
-        let message = group.wait_condition(DISRUPTED, "True", "PreemptionByScheduler", MINUTE).await;
+        let message = group.wait_condition(DISRUPTION_TARGET, "True", "PreemptionByScheduler", MINUTE).await;
         assert_eq!(
             message,
             "Preempted by pod group default/train of priority 1000, which needs its capacity; the priority of this group is 10."
@@ -108,7 +108,7 @@ async fn kubectl_wait_for_the_condition_scheduled_returns_when_the_gang_is_bound
     let nodes = world.nodes(1).cpus(4).create().await;
     world.fill(&nodes).priority("low").whole().grace_seconds(3).groups_of(4).await;
     let other = world.gang("other", 4).priority("low").create().await;
-    other.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
+    other.wait_condition(INITIALLY_SCHEDULED, "False", "Unschedulable", MINUTE).await;
     let gang = world.gang("train", 4).priority("high").create().await;
     let said = world.kubectl(&["wait", "gpg/train", "--for=condition=Scheduled", "--timeout=60s"]).await.unwrap();
     assert_eq!(said, "podgroup.scheduling.giveway.dev/train condition met\n");
@@ -130,7 +130,7 @@ async fn a_single_pod_of_a_managed_class_preempts_a_whole_group(world: &World) {
     assert_eq!(history.evicted().len(), 2, "both pods of one group: {:?}", history.evicted_names());
     let disrupted = if history.evicted_names()[0].starts_with(&low[0].name) { &low[0] } else { &low[1] };
     disrupted.wait_removed(MINUTE).await;
-    let message = disrupted.wait_condition(DISRUPTED, "True", "PreemptionByScheduler", MINUTE).await;
+    let message = disrupted.wait_condition(DISRUPTION_TARGET, "True", "PreemptionByScheduler", MINUTE).await;
     assert!(message.starts_with("Preempted by pod default/vip of priority 1000"), "{message}");
     let planned = pod.wait_event("Planned", MINUTE).await;
     assert!(
@@ -147,15 +147,15 @@ async fn members_are_bound_only_after_victims_with_a_grace_period_have_terminate
     let gang = world.gang("train", 4).priority("high").create().await;
     // The condition that a Job's podFailurePolicy matches.
     for victim in &low[0].pods {
-        victim.wait_condition(DISRUPTED, "True", "EvictionByEvictionAPI", MINUTE).await;
+        victim.wait_condition(DISRUPTION_TARGET, "True", "EvictionByEvictionAPI", MINUTE).await;
     }
     gang.wait_plan(PlanState::WaitingForVictims, MINUTE).await;
-    let message = gang.wait_condition(SCHEDULED, "False", "WaitingForPreemption", MINUTE).await;
+    let message = gang.wait_condition(INITIALLY_SCHEDULED, "False", "WaitingForPreemption", MINUTE).await;
     assert!(
         message.starts_with("4 pods wait for capacity: ") && message.contains(" of 4 victims have terminated"),
         "{message}"
     );
-    gang.wait_condition(PLANNED, "True", "WaitingForVictims", MINUTE).await;
+    gang.wait_condition(PREEMPTING, "True", "WaitingForVictims", MINUTE).await;
     gang.wait_bound(MINUTE).await;
     let history = world.audit().await;
     let evicted = history.evicted().iter().map(|r| r.at).max().unwrap();

@@ -4,7 +4,7 @@
 //! All scenarios share one cluster. The quota of namespace `tenant` permits no pod of class `high`; namespace `paid` has no
 //! quota.
 
-use crate::{MINUTE, SCHEDULED, expect_condition};
+use crate::{INITIALLY_SCHEDULED, MINUTE, expect_condition};
 use giveway_crds::{PodGroup, keys};
 use giveway_tests::audit::OPERATOR;
 use giveway_tests::cluster::{Group, GroupBuilder, Kit, PodBuilder, PodHandle, Shaped, scheduling_gates};
@@ -181,7 +181,7 @@ async fn with_the_group_created_after_its_pods(scene: &mut Scene) {
     )
     .await;
     let waits = "2 pods needed, 0 exist and 2 do not count, their priority is below the group's.";
-    expect_condition(&late, SCHEDULED, "False WaitingForPods", waits).await;
+    expect_condition(&late, INITIALLY_SCHEDULED, "False WaitingForPods", waits).await;
     scene.preempt_for_gang_of_its_own_class("first").await;
     for pod in &late.pods {
         let pod = pod.get().await.unwrap();

@@ -1,7 +1,7 @@
 //! Limits of evictions per minute, per namespace and cluster: which plans wait, what they report, and that a new leader keeps the
 //! count.
 
-use crate::{MINUTE, PLANNED, SCHEDULED, expect_condition};
+use crate::{INITIALLY_SCHEDULED, MINUTE, PREEMPTING, expect_condition};
 use giveway_crds::condition;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::{FillBuilder, Group, Shaped, stored_plans};
@@ -44,7 +44,7 @@ async fn gangs_wait_while_as_many_plans_are_in_flight_as_max_plans_allows() {
     let second = world.gang("second", 2).priority("mid").create().await;
     let text = "1 plan is in flight for preemptors of priority 20 or higher, and --max-plans is 1. No pod is evicted for this \
                 preemptor until one of them has ended.";
-    expect_condition(&second, SCHEDULED, "False EvictionsLimited", text).await;
+    expect_condition(&second, INITIALLY_SCHEDULED, "False EvictionsLimited", text).await;
     assert_eq!(world.audit().await.evicted().len(), 2, "for the first gang");
     // Plans for preemptors of lower priority do not count. It uses the capacity for which the first gang waits, and more.
     let urgent = world.gang("urgent", 4).priority("high").create().await;
@@ -57,15 +57,15 @@ async fn gangs_wait_while_as_many_plans_are_in_flight_as_max_plans_allows() {
 
 /// Waits until the limit delays the plan of a group. Returns the time after which further evictions are permitted, as reported.
 async fn wait_limited(group: &Group, text: &str) -> Timestamp {
-    expect_condition(group, SCHEDULED, "False EvictionsLimited", text).await;
-    expect_condition(group, PLANNED, "True Planned", text).await;
+    expect_condition(group, INITIALLY_SCHEDULED, "False EvictionsLimited", text).await;
+    expect_condition(group, PREEMPTING, "True Planned", text).await;
     permitted_after(group).await
 }
 
 /// Returns the time in the condition of a group after which further evictions are permitted.
 async fn permitted_after(group: &Group) -> Timestamp {
     let conditions = group.get().await.status.unwrap_or_default().conditions;
-    let found = condition::find(&conditions, SCHEDULED).unwrap();
+    let found = condition::find(&conditions, INITIALLY_SCHEDULED).unwrap();
     let (_, time) = found.message.split_once("more are allowed at ").unwrap_or_else(|| panic!("{}", found.message));
     time.trim_end_matches('.').parse().unwrap()
 }
@@ -129,8 +129,13 @@ async fn a_plan_above_the_cluster_limit_is_carried_out_unit_by_unit_across_leade
     let other = world.namespace("other").await;
     FillBuilder::new(other, &nodes[1..]).priority("low").singles().await;
     let gang = world.gang("train", 3).priority("high").create().await;
-    expect_condition(&gang, SCHEDULED, "False EvictionsLimited", "Evictions in the cluster are limited to 2 a minute")
-        .await;
+    expect_condition(
+        &gang,
+        INITIALLY_SCHEDULED,
+        "False EvictionsLimited",
+        "Evictions in the cluster are limited to 2 a minute",
+    )
+    .await;
     wait_for("two victims are evicted", MINUTE, async || {
         let evicted = world.audit().await.evicted().len();
         if evicted == 2 { Ok(()) } else { Err(format!("{evicted} are evicted")) }
@@ -138,7 +143,7 @@ async fn a_plan_above_the_cluster_limit_is_carried_out_unit_by_unit_across_leade
     .await;
     world.operator().kill();
     world.operator().start().await;
-    expect_condition(&gang, SCHEDULED, "False EvictionsLimited", "2 of 3 victims have terminated").await;
+    expect_condition(&gang, INITIALLY_SCHEDULED, "False EvictionsLimited", "2 of 3 victims have terminated").await;
     gang.wait_bound(NEXT_MINUTE).await;
     let history = world.audit().await;
     let mut times: Vec<Timestamp> = history.evicted().iter().map(|removal| removal.at).collect();
@@ -155,7 +160,7 @@ async fn with_limit_zero_no_plan_is_made_and_gangs_that_fit_are_bound() {
     let gang = world.gang("train", 4).priority("high").create().await;
     let words =
         "Evictions are switched off by victims.evictionsPerMinute.perCluster, which is 0: it would evict 4 pods";
-    expect_condition(&gang, SCHEDULED, "False EvictionsLimited", words).await;
+    expect_condition(&gang, INITIALLY_SCHEDULED, "False EvictionsLimited", words).await;
     world.nodes(1).cpus(1).prefix("more").create().await;
     world.gang("fits", 1).priority("low").create().await.wait_bound(MINUTE).await;
     assert_eq!(stored_plans(&world.client()).await.unwrap().len(), 0);

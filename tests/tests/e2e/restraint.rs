@@ -1,6 +1,6 @@
 //! Cases without evictions: the group's condition says why and counts the missing resources.
 
-use crate::{MINUTE, PLANNED, SCHEDULED, expect_condition};
+use crate::{INITIALLY_SCHEDULED, MINUTE, PREEMPTING, expect_condition};
 use giveway_crds::PodGroup;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::{Shaped, stored_plans};
@@ -39,7 +39,7 @@ async fn a_gang_that_does_not_fit_with_preemption_evicts_no_pod_and_names_the_mi
     let gang = world.gang("train", 9).priority("high").gpu(1).create().await;
     expect_condition(
         &gang,
-        SCHEDULED,
+        INITIALLY_SCHEDULED,
         "False Unschedulable",
         "9 pods needed, 0 fit now. Missing 9 nvidia.com/gpu. Evicting every workload below priority 1000 would free 8.",
     )
@@ -57,7 +57,7 @@ async fn equal_priority_evicts_no_pod(world: &World) {
     world.fill(&nodes).priority("high").whole().groups_of(4).await;
     let gang = world.gang("train", 2).priority("high").create().await;
     let words = "2 pods needed, 0 fit now. Missing 2 cpu. No workload has a priority below 1000.";
-    expect_condition(&gang, SCHEDULED, "False Unschedulable", words).await;
+    expect_condition(&gang, INITIALLY_SCHEDULED, "False Unschedulable", words).await;
     expect_no_eviction(world).await;
 }
 
@@ -67,8 +67,13 @@ async fn a_class_with_policy_never_evicts_no_pod(world: &World) {
     let nodes = world.nodes(1).cpus(4).create().await;
     let low = world.fill(&nodes).priority("low").singles().await;
     let gang = world.gang("train", 2).priority("patient").create().await;
-    expect_condition(&gang, SCHEDULED, "False Unschedulable", "preemptionPolicy Never: no pod is evicted for it.")
-        .await;
+    expect_condition(
+        &gang,
+        INITIALLY_SCHEDULED,
+        "False Unschedulable",
+        "preemptionPolicy Never: no pod is evicted for it.",
+    )
+    .await;
     let pod = world.pod("single").priority("patient").create().await;
     pod.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
     expect_no_eviction(world).await;
@@ -90,10 +95,10 @@ async fn capacity_that_becomes_free_before_the_first_eviction_cancels_the_plan(w
         world.gang("train", 4).priority("high").spec(|spec| spec.preemption_delay_seconds = Some(600)).create().await;
     let plan = gang.wait_plan(PlanState::Planned, MINUTE).await;
     assert_eq!(plan.cost.victim_pods, 4);
-    gang.wait_condition(PLANNED, "True", "Planned", MINUTE).await;
+    gang.wait_condition(PREEMPTING, "True", "Planned", MINUTE).await;
     world.nodes(1).cpus(4).prefix("late").create().await;
     gang.wait_bound(MINUTE).await;
-    let message = gang.wait_condition(PLANNED, "False", "Cancelled", MINUTE).await;
+    let message = gang.wait_condition(PREEMPTING, "False", "Cancelled", MINUTE).await;
     assert_eq!(message, "Capacity became free; no pod was evicted.");
     expect_no_eviction(world).await;
 }
@@ -137,10 +142,15 @@ async fn a_member_deleted_before_the_first_eviction_cancels_the_plan(world: &Wor
         world.gang("train", 4).priority("high").spec(|spec| spec.preemption_delay_seconds = Some(600)).create().await;
     gang.wait_plan(PlanState::Planned, MINUTE).await;
     gang.pods[0].delete().await;
-    let message = gang.wait_condition(PLANNED, "False", "Cancelled", MINUTE).await;
+    let message = gang.wait_condition(PREEMPTING, "False", "Cancelled", MINUTE).await;
     assert_eq!(message, "Only 3 of the 4 needed pods still fit.");
-    expect_condition(&gang, SCHEDULED, "False WaitingForPods", "4 pods needed, 3 exist. None starts before all 4 fit.")
-        .await;
+    expect_condition(
+        &gang,
+        INITIALLY_SCHEDULED,
+        "False WaitingForPods",
+        "4 pods needed, 3 exist. None starts before all 4 fit.",
+    )
+    .await;
     expect_no_eviction(world).await;
 }
 
@@ -157,7 +167,7 @@ async fn a_plan_cancelled_after_an_eviction_completes_the_group_and_withdraws_no
     })
     .await;
     gang.pods[3].delete().await;
-    expect_condition(&gang, PLANNED, "False Cancelled", "Only 3 of the 4 needed pods still fit.").await;
+    expect_condition(&gang, PREEMPTING, "False Cancelled", "Only 3 of the 4 needed pods still fit.").await;
     low[0].wait_removed(MINUTE).await;
     giveway_tests::wait::wait_for("no member has a nomination", MINUTE, async || {
         let members = gang.members().await.map_err(|error| error.to_string())?;

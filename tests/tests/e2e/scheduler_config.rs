@@ -1,6 +1,6 @@
 //! The configuration of kube-scheduler: what Giveway reads of it means the same as to kube-scheduler itself.
 
-use crate::{MINUTE, SCHEDULED};
+use crate::{INITIALLY_SCHEDULED, MINUTE};
 use giveway_tests::cluster::{Shaped, scheduling_gates};
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
@@ -42,7 +42,7 @@ async fn pods_are_evicted_where_kube_scheduler_adds_affinity_and_never_for_a_res
     // No node offers the resource, so kube-scheduler binds the member where it finds cpu.
     let gang = world.gang("train", 1).priority("high").cpu(1).resource("example.com/fpga", "1").create().await;
     assert_eq!(
-        gang.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await,
+        gang.wait_condition(INITIALLY_SCHEDULED, "False", "Unschedulable", MINUTE).await,
         "Where it can run depends on what Giveway does not know: resource example.com/fpga, which the configuration of \
          default-scheduler ignores. No pod is evicted for it; kube-scheduler places it."
     );

@@ -2,7 +2,7 @@
 //! plan; and namespaces without group scheduling.
 
 use crate::cli::giveway;
-use crate::{MINUTE, SCHEDULED, expect_condition};
+use crate::{INITIALLY_SCHEDULED, MINUTE, expect_condition};
 use giveway_crds::keys::{
     ANNOTATION_CRITICAL, ANNOTATION_NEVER_EVICT, ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD, GATE,
     LABEL_ENABLED, LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD,
@@ -72,7 +72,7 @@ async fn no_pod_is_evicted_in_a_namespace_that_the_chart_protects_and_messages_s
     let host = "kubernetes.io/hostname";
     let vip = world.gang("vip", 2).priority("high").node_selector(host, &nodes[0]).create().await;
     let words = "4 pods below priority 1000 are protected: no pod in their namespaces is evicted.";
-    expect_condition(&vip, SCHEDULED, "False Unschedulable", words).await;
+    expect_condition(&vip, INITIALLY_SCHEDULED, "False Unschedulable", words).await;
     // `plan` and `why` report the protection from the cluster; `plan` also reports it from a snapshot.
     for args in [&["plan", "--for", "podgroup/vip"][..], &["why", "podgroup/vip"]] {
         let page = giveway(&mut world, &[args, &["-n", "default"]].concat()).await;
@@ -113,7 +113,8 @@ async fn an_administrator_can_protect_and_unprotect_a_namespace() {
     let nodes = world.nodes(1).cpus(2).create().await;
     let group = FillBuilder::new(vault, &nodes).priority("low").whole().groups_of(2).await;
     let vip = world.gang("vip", 2).priority("high").create().await;
-    expect_condition(&vip, SCHEDULED, "False Unschedulable", "2 pods below priority 1000 are protected").await;
+    expect_condition(&vip, INITIALLY_SCHEDULED, "False Unschedulable", "2 pods below priority 1000 are protected")
+        .await;
     // Pods in the namespace are not evicted for a critical add-on either.
     let system = Kit { namespace: "kube-system".to_owned(), ..world.kit() };
     let dns = PodBuilder::new(system, "dns").annotation(ANNOTATION_CRITICAL, "true").create().await;
@@ -148,8 +149,13 @@ async fn a_plan_is_cancelled_if_its_victims_become_protected() {
         "{}",
         plan.message
     );
-    expect_condition(&vip, SCHEDULED, "False Unschedulable", "are protected: no pod in their namespaces is evicted.")
-        .await;
+    expect_condition(
+        &vip,
+        INITIALLY_SCHEDULED,
+        "False Unschedulable",
+        "are protected: no pod in their namespaces is evicted.",
+    )
+    .await;
     let by_then = evicted(&world).await;
     assert!(by_then < 20, "{by_then}");
     // New nodes provide the capacity instead.
@@ -167,7 +173,7 @@ async fn no_further_pod_of_a_protected_group_is_evicted_after_a_preemption_by_ku
     set_protected(world, true).await;
     let nodes = world.nodes(1).cpus(4).create().await;
     let low = FillBuilder::new(vault, &nodes).priority("low").whole().groups_of(4).await;
-    low[0].wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    low[0].wait_condition(INITIALLY_SCHEDULED, "True", "Scheduled", MINUTE).await;
     world.pod("stock").priority("stock").create().await.wait_bound(MINUTE).await;
     let event = low[0].wait_event("Protected", MINUTE).await;
     let words = ". The 3 other pods of the PodGroup are not evicted: its namespace is protected (scheduling.giveway.dev/never-evict: \"true\").";
@@ -292,7 +298,7 @@ async fn in_namespaces_without_groups_pods_start_individually_and_preempt_no_pod
     FillBuilder::new(world.kit(), &nodes).priority("low").cpu(2).singles().await[0].delete().await;
     let loose = GroupBuilder::new(strange.clone(), "loose", 4).priority("high").create().await;
     let words = "Giveway serves no groups in namespace strange: its pods start one by one.";
-    expect_condition(&loose, SCHEDULED, "False NotServed", words).await;
+    expect_condition(&loose, INITIALLY_SCHEDULED, "False NotServed", words).await;
     wait_for("two of the four pods are bound", MINUTE, async || {
         let bound =
             loose.members().await.unwrap().iter().filter(|pod| pod.spec.as_ref().unwrap().node_name.is_some()).count();
@@ -329,7 +335,7 @@ async fn a_gated_gang_is_ungated_when_its_namespace_is_excluded() {
     world.nodes(1).cpus(4).create().await;
     let mut gang = GroupBuilder::new(team, "train", 3).priority("high").create_group().await;
     gang.add_pods(2).await;
-    expect_condition(&gang, SCHEDULED, "False WaitingForPods", "3 pods needed").await;
+    expect_condition(&gang, INITIALLY_SCHEDULED, "False WaitingForPods", "3 pods needed").await;
     assert_eq!(count_gated(&gang).await, 2);
     world.kubectl(&["label", "namespace", "team", "team=strange"]).await.unwrap();
     gang.wait_bound(MINUTE).await;

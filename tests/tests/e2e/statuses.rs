@@ -1,6 +1,6 @@
 //! How often the operator writes the status of a group, and how late or misdirected writes are handled.
 
-use crate::{MINUTE, SCHEDULED, expect_condition};
+use crate::{INITIALLY_SCHEDULED, MINUTE, expect_condition};
 use giveway_crds::PodGroup;
 use giveway_tests::audit::OPERATOR;
 use giveway_tests::audit::log::Line;
@@ -54,7 +54,7 @@ async fn a_late_write_of_an_old_status_is_corrected(world: &World) {
     world.nodes(1).cpus(2).create().await;
     let gang = world.gang("train", 2).priority("high").create().await;
     gang.wait_running(MINUTE).await;
-    gang.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    gang.wait_condition(INITIALLY_SCHEDULED, "True", "Scheduled", MINUTE).await;
     let correct = |status: &giveway_crds::PodGroupStatus| {
         (status.pods.map(|pods| pods.scheduled), status.conditions.is_empty()) == (Some(2), false)
     };
@@ -72,7 +72,7 @@ async fn a_late_write_of_an_old_status_is_corrected(world: &World) {
         if correct(&status) { Ok(()) } else { Err(format!("{status:?}")) }
     })
     .await;
-    gang.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    gang.wait_condition(INITIALLY_SCHEDULED, "True", "Scheduled", MINUTE).await;
     world.check_promises().await;
 }
 
@@ -102,7 +102,7 @@ async fn a_late_status_write_is_rejected_if_the_group_was_recreated() {
     })
     .await;
     let words = "5 pods needed, 0 exist.";
-    expect_condition(&namesake, SCHEDULED, "False WaitingForPods", words).await;
+    expect_condition(&namesake, INITIALLY_SCHEDULED, "False WaitingForPods", words).await;
     world.check_promises().await;
 }
 

@@ -3,7 +3,7 @@
 
 use crate::cli::giveway;
 use crate::roles::{ACCOUNTS, Account};
-use crate::{MINUTE, PLANNED, SCHEDULED, expect_condition};
+use crate::{INITIALLY_SCHEDULED, MINUTE, PREEMPTING, expect_condition};
 use giveway_crds::keys;
 use giveway_crds::plan::PlanState;
 use giveway_tests::attack::Call;
@@ -78,7 +78,7 @@ async fn in_mode_observe_a_plan_is_stored_once_and_no_pod_is_evicted() {
     let vip = world.gang("vip", 4).priority("high").create().await;
     let words =
         format!("{OBSERVES}: it would evict 4 pods, among them 1 whole pod group, of priority 10 or less for 4 pods.");
-    assert_eq!(vip.wait_condition(SCHEDULED, "False", "Observing", MINUTE).await, words);
+    assert_eq!(vip.wait_condition(INITIALLY_SCHEDULED, "False", "Observing", MINUTE).await, words);
     let plan = vip.wait_plan(PlanState::Observed, MINUTE).await;
     assert_eq!((plan.victims.len(), plan.placements.len()), (1, 4));
     assert!(low.iter().any(|group| group.name == plan.victims[0].name), "{plan:?}");
@@ -86,7 +86,7 @@ async fn in_mode_observe_a_plan_is_stored_once_and_no_pod_is_evicted() {
         "{OBSERVES}. What would be done: 4 pods, among them 1 whole pod group, of priority 10 or less would be evicted"
     );
     assert!(plan.message.starts_with(&words), "{}", plan.message);
-    expect_condition(&vip, PLANNED, "False Observing", OBSERVES).await;
+    expect_condition(&vip, PREEMPTING, "False Observing", OBSERVES).await;
     // A gang that fits is bound. Changes of the cluster do not cause another stored plan.
     world.nodes(1).cpus(1).prefix("more").create().await;
     let fits = world.gang("fits", 1).priority("low").create().await;
@@ -107,7 +107,7 @@ async fn in_mode_observe_a_plan_is_stored_once_and_no_pod_is_evicted() {
         .await
         .unwrap();
     vip.wait_bound(MINUTE).await;
-    expect_condition(&vip, PLANNED, "False Completed", "were evicted for 4 pods").await;
+    expect_condition(&vip, PREEMPTING, "False Completed", "were evicted for 4 pods").await;
     assert_eq!(count_observed(&world, "vip").await, 1, "the observed plan stays in the history");
     world.check_promises().await;
 }
@@ -120,7 +120,7 @@ async fn mode_off_ungates_all_pods_and_an_invalid_mode_is_ignored(world: &mut Wo
     let member = |name: &str| world.pod(name).label(keys::LABEL_POD_GROUP, "lacks").node_selector("rack", "none");
     member("lacks-a").priority("low").create().await;
     member("lacks-b").priority("low").create().await;
-    lacks.wait_condition(SCHEDULED, "False", "WaitingForPods", MINUTE).await;
+    lacks.wait_condition(INITIALLY_SCHEDULED, "False", "WaitingForPods", MINUTE).await;
     assert_eq!(gated(&lacks).await, [true; 2]);
     let healthy = giveway(world, &["check"]).await;
     assert!(healthy.out.contains("the mode was not switched"), "{}", healthy.out);
@@ -139,10 +139,10 @@ async fn mode_off_ungates_all_pods_and_an_invalid_mode_is_ignored(world: &mut Wo
         "{OFF}. It says `mode: off` in ConfigMap giveway-system/giveway-mode; `kubectl giveway mode chart` takes that back.\n"
     );
     assert_eq!(printed.ok(), words);
-    assert_eq!(lacks.wait_condition(SCHEDULED, "False", "SwitchedOff", MINUTE).await, format!("{OFF}."));
+    assert_eq!(lacks.wait_condition(INITIALLY_SCHEDULED, "False", "SwitchedOff", MINUTE).await, format!("{OFF}."));
     wait_ungated(&lacks, 2).await;
     let vip = world.gang("vip", 4).priority("high").create().await;
-    vip.wait_condition(SCHEDULED, "False", "SwitchedOff", MINUTE).await;
+    vip.wait_condition(INITIALLY_SCHEDULED, "False", "SwitchedOff", MINUTE).await;
     wait_ungated(&vip, 4).await;
     let check = giveway(world, &["check"]).await;
     assert!(check.out.contains("WARN") && check.out.contains("switched off"), "{}", check.out);
@@ -157,7 +157,7 @@ async fn mode_off_ungates_all_pods_and_an_invalid_mode_is_ignored(world: &mut Wo
     let words = "data.mode: \"Enforce\": must be enforce, observe or off. The mode is off until then.";
     assert_eq!(complaint, words);
     let later = world.gang("later", 2).priority("high").create().await;
-    later.wait_condition(SCHEDULED, "False", "SwitchedOff", MINUTE).await;
+    later.wait_condition(INITIALLY_SCHEDULED, "False", "SwitchedOff", MINUTE).await;
     let check = giveway(world, &["check"]).await;
     assert_eq!(check.status, Some(1), "{}", check.out);
     expect_no_eviction(world).await;
@@ -178,11 +178,11 @@ async fn a_new_leader_keeps_the_mode() {
     create_full_nodes(&world).await;
     giveway(&mut world, &["mode", "observe"]).await.ok();
     let vip = world.gang("vip", 4).priority("high").create().await;
-    vip.wait_condition(SCHEDULED, "False", "Observing", MINUTE).await;
+    vip.wait_condition(INITIALLY_SCHEDULED, "False", "Observing", MINUTE).await;
     world.operator().kill();
     let late = world.gang("late", 4).priority("high").create().await;
     world.operator().start().await;
-    late.wait_condition(SCHEDULED, "False", "Observing", MINUTE).await;
+    late.wait_condition(INITIALLY_SCHEDULED, "False", "Observing", MINUTE).await;
     expect_no_eviction(&world).await;
     world.check_promises().await;
 }
@@ -219,7 +219,7 @@ async fn switching_to_observe_completes_the_current_group_and_evicts_no_other() 
     let whole = low.iter().filter(|group| group.pods.iter().all(|pod| evicted.contains(&pod.name))).count();
     assert!((1..4).contains(&whole), "{evicted:?}");
     assert_eq!(evicted.len(), 5 * whole, "no pod of another group is evicted: {evicted:?}");
-    vip.wait_condition(SCHEDULED, "False", "Observing", MINUTE).await;
+    vip.wait_condition(INITIALLY_SCHEDULED, "False", "Observing", MINUTE).await;
     giveway(&mut world, &["mode", "chart"]).await.ok();
     vip.wait_bound(MINUTE).await;
     assert_eq!(world.audit().await.evicted_names().into_iter().collect::<BTreeSet<_>>().len(), 20);
@@ -231,7 +231,7 @@ async fn in_mode_observe_a_group_is_not_disrupted_after_a_preemption_by_kube_sch
     world.class("stock", 1000).create().await;
     let nodes = world.nodes(1).cpus(4).create().await;
     let low = world.fill(&nodes).priority("low").whole().groups_of(4).await;
-    low[0].wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    low[0].wait_condition(INITIALLY_SCHEDULED, "True", "Scheduled", MINUTE).await;
     giveway(world, &["mode", "observe"]).await.ok();
     wait_for("the operator is in mode observe", MINUTE, async || {
         let metrics = world.operator_metrics().await;

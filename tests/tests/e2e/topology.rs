@@ -2,7 +2,7 @@
 
 use crate::cli::{Reader, giveway};
 use crate::constraints::{HOST, SOON, spread};
-use crate::{MINUTE, PLANNED, SCHEDULED, expect_condition};
+use crate::{INITIALLY_SCHEDULED, MINUTE, PREEMPTING, expect_condition};
 use giveway_crds::constraints::SchedulingConstraints;
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_tests::audit::OPERATOR;
@@ -111,9 +111,14 @@ async fn a_gang_gets_the_rack_with_the_fewest_victims_including_those_in_other_r
     let words = "16 pods, among them 2 whole pod groups, of priority 10 or less are evicted for 16 pods of pod group \
                  default/train with priority 1000 in example.com/rack=r3.";
     assert_eq!(train.wait_event("Planned", MINUTE).await, words);
-    expect_condition(&train, SCHEDULED, "True Scheduled", "16 pods have a node in example.com/rack=r3, 16 needed.")
-        .await;
-    expect_condition(&train, PLANNED, "False Completed", &words.replace(" are evicted ", " were evicted ")).await;
+    expect_condition(
+        &train,
+        INITIALLY_SCHEDULED,
+        "True Scheduled",
+        "16 pods have a node in example.com/rack=r3, 16 needed.",
+    )
+    .await;
+    expect_condition(&train, PREEMPTING, "False Completed", &words.replace(" are evicted ", " were evicted ")).await;
 
     // With r3 in use, r1 and r2 cost four groups each, and r1 is first by name. Half of r2 becomes free too.
     let more = gang(world, "more", 16).create().await;
@@ -176,7 +181,7 @@ async fn no_pod_is_evicted_if_no_rack_is_large_enough(world: &mut World) {
         world.fill(&nodes).priority("low").prefix(name).whole().groups_of(8).await;
     }
     let train = gang(world, "train", 20).create().await;
-    let message = train.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
+    let message = train.wait_condition(INITIALLY_SCHEDULED, "False", "Unschedulable", MINUTE).await;
     assert!(message.starts_with("20 pods needed, 0 fit now."), "{message}");
     assert!(
         message.contains("example.com/rack=r"),
@@ -203,7 +208,13 @@ async fn a_replacement_pod_stays_in_the_rack_of_its_gang(world: &World) {
     let r1 = create_rack(world, "r1", 4).await;
     let mut train = gang(world, "train", 8).create().await;
     assert_eq!(racks_of(&train.wait_bound(MINUTE).await), BTreeSet::from(["r1"]));
-    expect_condition(&train, SCHEDULED, "True Scheduled", "8 pods have a node in example.com/rack=r1, 8 needed.").await;
+    expect_condition(
+        &train,
+        INITIALLY_SCHEDULED,
+        "True Scheduled",
+        "8 pods have a node in example.com/rack=r1, 8 needed.",
+    )
+    .await;
     // An empty rack is added, and another pod uses the capacity of a deleted member.
     create_rack(world, "r2", 4).await;
     let deleted = train.pods.pop().unwrap();
@@ -234,7 +245,7 @@ async fn nodes_without_the_label_are_not_used(world: &World) {
     let blocks =
         blocks.spec(|spec| spec.scheduling_constraints = Some(SchedulingConstraints::topology("example.com/block")));
     let blocks = blocks.create().await;
-    let message = blocks.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
+    let message = blocks.wait_condition(INITIALLY_SCHEDULED, "False", "Unschedulable", MINUTE).await;
     assert!(message.starts_with("2 pods needed, 0 fit now."), "{message}");
     assert_eq!(world.audit().await.evicted().len(), 8, "no further pod is evicted");
     world.kubectl(&["label", "node", "bare-000", "example.com/block=b1"]).await.unwrap();
@@ -254,7 +265,7 @@ async fn a_plan_is_replaced_by_one_in_another_rack_if_its_rack_is_cordoned(world
     assert_eq!(domain(&plan), "example.com/rack=r1");
     expect_condition(
         &train,
-        SCHEDULED,
+        INITIALLY_SCHEDULED,
         "False WaitingForPreemption",
         "8 pods wait for capacity in example.com/rack=r1: ",
     )
@@ -311,7 +322,7 @@ async fn an_ungated_gang_waits_for_its_rack_although_another_one_is_free() {
     }
     world.plane().restart("kube-scheduler").unwrap();
     train.wait_event("Failed", MINUTE).await;
-    let message = train.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
+    let message = train.wait_condition(INITIALLY_SCHEDULED, "False", "Unschedulable", MINUTE).await;
     assert!(message.starts_with("4 pods needed, 0 fit now."), "{message}");
     for node in &r1 {
         world.kubectl(&["uncordon", node]).await.unwrap();
@@ -341,7 +352,7 @@ async fn a_gang_follows_the_node_selector_of_a_member_and_two_selectors_are_unsc
         let pod = world.pod(name).priority("high").label(giveway_crds::keys::LABEL_POD_GROUP, "split");
         pod.node_selector(RACK, rack).create().await;
     }
-    let message = split.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
+    let message = split.wait_condition(INITIALLY_SCHEDULED, "False", "Unschedulable", MINUTE).await;
     let why = "Its pods cannot be within one value of example.com/rack: pod split-a asks for r1 in its nodeSelector, pod \
     split-b asks for r2 in its nodeSelector.";
     assert!(message.starts_with("2 pods needed, 1 fits now.") && message.contains(why), "{message}");

@@ -1,7 +1,7 @@
 //! Objects with `managedFields` that the client library cannot parse: a time in the year 9999, and fields nested too deeply. A
 //! tenant can write them, and without a countermeasure the daemons could not list any object of that kind.
 
-use crate::{MINUTE, SCHEDULED};
+use crate::{INITIALLY_SCHEDULED, MINUTE};
 use giveway_tests::attack::Call;
 use giveway_tests::cluster::{GroupBuilder, Shaped};
 use giveway_tests::runner::Test;
@@ -113,11 +113,11 @@ async fn objects_with_unreadable_managed_fields_are_still_read() {
         pod.delete().await;
     }
     let third = world.gang("third", 2).cpu(2).priority("high").create().await;
-    third.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    third.wait_condition(INITIALLY_SCHEDULED, "True", "Scheduled", MINUTE).await;
     for (name, _) in &poisons() {
         Call::delete(&format!("{pods}/{name}")).make(&tenant).await.unwrap();
         let group = GroupBuilder::new(team.clone(), name, 2).without_group();
-        let message = group.wait_condition(SCHEDULED, "False", "WaitingForPods", MINUTE).await;
+        let message = group.wait_condition(INITIALLY_SCHEDULED, "False", "WaitingForPods", MINUTE).await;
         assert_eq!(message, "2 pods needed, 0 exist.");
     }
     world.check_promises().await;

@@ -1,7 +1,7 @@
 //! Volumes and devices: a bound volume pins its pod, pods are evicted for volumes that are made when a node is chosen, and no pod is evicted
 //! for claims whose feasible nodes are unknown. What Giveway takes as feasible, kube-scheduler binds.
 
-use crate::{MINUTE, SCHEDULED};
+use crate::{INITIALLY_SCHEDULED, MINUTE};
 use giveway_tests::cluster::{Shaped, scheduling_gates};
 use giveway_tests::control_plane::Version;
 use giveway_tests::runner::Test;
@@ -98,7 +98,7 @@ async fn no_pod_is_evicted_for_an_unbound_claim_or_devices_and_the_gang_is_ungat
     let unbound = message("claim scratch, which is bound to no volume yet");
     assert_eq!(single.wait_event("Unschedulable", MINUTE).await, unbound);
     let gang = world.gang("train", 2).priority("high").claim("scratch").create().await;
-    assert_eq!(gang.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await, unbound);
+    assert_eq!(gang.wait_condition(INITIALLY_SCHEDULED, "False", "Unschedulable", MINUTE).await, unbound);
     wait_for("the gang is ungated", MINUTE, async || {
         let members: Vec<Pod> = gang.members().await.map_err(|error| error.to_string())?;
         let gated = members.iter().filter(|pod| !scheduling_gates(pod).is_empty()).count();
@@ -107,7 +107,7 @@ async fn no_pod_is_evicted_for_an_unbound_claim_or_devices_and_the_gang_is_ungat
     .await;
     let devices = world.gang("devices", 2).priority("high").device_claim("gpu").create().await;
     assert_eq!(
-        devices.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await,
+        devices.wait_condition(INITIALLY_SCHEDULED, "False", "Unschedulable", MINUTE).await,
         message("its resource claims (dynamic resource allocation)")
     );
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
@@ -259,7 +259,7 @@ async fn pods_are_evicted_for_the_devices_of_all_members_of_a_gang(world: &World
         assert!(nodes[..2].contains(&low.wait_bound(MINUTE).await));
     }
     let three = world.gang("three", 3).priority("high").pod_spec(claims.clone()).create().await;
-    let message = three.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
+    let message = three.wait_condition(INITIALLY_SCHEDULED, "False", "Unschedulable", MINUTE).await;
     assert!(message.starts_with("3 pods needed, 0 fit now. Missing"), "{message}");
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     let two = world.gang("two", 2).priority("high").pod_spec(claims).create().await;

@@ -1,6 +1,6 @@
 //! Groups that the operator creates from a Workload's templates.
 
-use crate::{MINUTE, SCHEDULED, expect_condition};
+use crate::{INITIALLY_SCHEDULED, MINUTE, expect_condition};
 use giveway_crds::keys;
 use giveway_tests::cluster::Shaped;
 use giveway_tests::runner::Test;
@@ -47,7 +47,7 @@ async fn the_first_pod_of_a_replica_creates_its_group_and_the_workload_counts_it
     wait_for("the group is created", MINUTE, async || world.kubectl(&["get", "gpg", "serve-worker-0"]).await).await;
     expect_condition(
         &group,
-        SCHEDULED,
+        INITIALLY_SCHEDULED,
         "False WaitingForPods",
         "2 pods needed, 1 exists. None starts before all 2 fit.",
     )

@@ -1,6 +1,6 @@
 //! An upgrade of CRDs, chart and daemons with one gang in each state, each gang on nodes of its own.
 
-use giveway_crds::condition::types::INITIALLY_SCHEDULED as SCHEDULED;
+use giveway_crds::condition::types::INITIALLY_SCHEDULED;
 use giveway_crds::keys;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::{Group, GroupBuilder, Shaped, stored_plans};
@@ -64,9 +64,9 @@ pub async fn gangs_in_every_state_are_bound_after_an_upgrade_without_repeated_ev
     let bound = gang(&world, "bound", 2).create().await;
     bound.wait_bound(MINUTE).await;
     let mut waiting = gang(&world, "waiting", 2).min_count(3).create().await;
-    waiting.wait_condition(SCHEDULED, "False", "WaitingForPods", MINUTE).await;
+    waiting.wait_condition(INITIALLY_SCHEDULED, "False", "WaitingForPods", MINUTE).await;
     let unschedulable = gang(&world, "unschedulable", 2).create().await;
-    unschedulable.wait_condition(SCHEDULED, "False", "Unschedulable", MINUTE).await;
+    unschedulable.wait_condition(INITIALLY_SCHEDULED, "False", "Unschedulable", MINUTE).await;
     let leaving = gang(&world, "leaving", 2).create().await;
     wait_state(&world, "leaving", PlanState::WaitingForVictims).await;
     let planned = gang(&world, "planned", 2).spec(|spec| spec.preemption_delay_seconds = Some(90)).create().await;

@@ -8,7 +8,7 @@ pub mod races;
 pub mod rounds;
 pub mod stories;
 
-use super::{MINUTE, SCHEDULED};
+use super::{INITIALLY_SCHEDULED, MINUTE};
 use giveway_crds::condition;
 use giveway_tests::audit::budgets::{Judgement, Worst};
 use giveway_tests::audit::{History, OPERATOR, Promises, Removal};
@@ -120,8 +120,8 @@ async fn wait_pod_unschedulable(pod: &PodHandle) -> String {
 async fn wait_group_unschedulable(group: &Group) -> String {
     wait_for(&format!("PodGroup {} is reported as unschedulable", group.name), MINUTE, async || {
         let conditions = group.get().await.status.unwrap_or_default().conditions;
-        let Some(found) = condition::find(&conditions, SCHEDULED) else {
-            return Err(format!("no condition {SCHEDULED}"));
+        let Some(found) = condition::find(&conditions, INITIALLY_SCHEDULED) else {
+            return Err(format!("no condition {INITIALLY_SCHEDULED}"));
         };
         let unschedulable = found.reason.starts_with("Unschedulable");
         if unschedulable { Ok(found.message.clone()) } else { Err(format!("{}: {}", found.reason, found.message)) }

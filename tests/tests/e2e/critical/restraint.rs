@@ -2,7 +2,7 @@
 //! the pod is not an add-on.
 
 use super::{addon, after, expect_no_eviction, system, taints, wait_plan};
-use crate::{MINUTE, SCHEDULED, expect_condition};
+use crate::{INITIALLY_SCHEDULED, MINUTE, expect_condition};
 use giveway_crds::keys;
 use giveway_crds::plan::PlanState;
 use giveway_tests::cluster::{PodBuilder, PodHandle, Shaped};
@@ -72,7 +72,7 @@ async fn a_recreated_victim_does_not_preempt_its_critical_add_on() {
     let gang = world.gang("train", 2).priority("high").create().await;
     again.wait_condition("PodScheduled", "False", "Unschedulable", MINUTE).await;
     let shortfall = "2 pods needed, 0 fit now. Missing 2 cpu. 1 pod below priority 1000 is a critical add-on, which is not evicted.";
-    expect_condition(&gang, SCHEDULED, "False Unschedulable", shortfall).await;
+    expect_condition(&gang, INITIALLY_SCHEDULED, "False Unschedulable", shortfall).await;
     assert_eq!(world.audit().await.evicted_names(), ["web"]);
     world.check_promises().await;
 }

@@ -2,7 +2,7 @@
 //! events that cannot be written delay nothing.
 
 use super::{WORDS, evicts_nothing_until_it_ends, expect_evicted, fill_node};
-use crate::{MINUTE, SCHEDULED};
+use crate::{INITIALLY_SCHEDULED, MINUTE};
 use giveway_tests::cluster::Shaped as _;
 use giveway_tests::denials::Rule;
 use giveway_tests::runner::Test;
@@ -38,7 +38,7 @@ async fn a_gang_is_bound_although_its_status_cannot_be_written(world: &World) {
     assert!(!denial.denied().is_empty());
     expect_evicted(world, 2, "low").await;
     denial.end().await;
-    gang.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    gang.wait_condition(INITIALLY_SCHEDULED, "True", "Scheduled", MINUTE).await;
     world.check_promises().await;
 }
 

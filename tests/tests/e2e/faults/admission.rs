@@ -1,7 +1,7 @@
 //! The webhook is killed repeatedly while members are created: every admitted member has its scheduling gate.
 
 use super::PATIENCE;
-use crate::{MINUTE, SCHEDULED};
+use crate::{INITIALLY_SCHEDULED, MINUTE};
 use giveway_tests::World;
 use giveway_tests::cluster::Shaped as _;
 use giveway_tests::runner::Test;
@@ -52,7 +52,7 @@ async fn no_ungated_member_is_admitted_while_the_webhook_is_killed_repeatedly() 
     // Ten of twelve members fit, so none may be bound. All are bound when twelve fit.
     assert_eq!(world.audit().await.bindings.len(), 0);
     world.nodes(1).cpus(2).prefix("more").create().await;
-    group.wait_condition(SCHEDULED, "True", "Scheduled", MINUTE).await;
+    group.wait_condition(INITIALLY_SCHEDULED, "True", "Scheduled", MINUTE).await;
     wait_for("all members are bound", MINUTE, async || {
         let bound = world.audit().await.bindings.len();
         if bound == 12 { Ok(()) } else { Err(format!("{bound} of 12 are bound, on {nodes:?} and another node")) }

@@ -53,7 +53,7 @@ impl Scene {
                 let group = GroupBuilder::new(scene.kit.clone(), "low", 4).priority("low").whole();
                 let low =
                     group.on(&[&scene.nodes[0], &scene.nodes[0], &scene.nodes[1], &scene.nodes[1]]).create().await;
-                low.wait_condition(crate::SCHEDULED, "True", "Scheduled", PATIENCE).await;
+                low.wait_condition(crate::INITIALLY_SCHEDULED, "True", "Scheduled", PATIENCE).await;
                 scene.fill("single").await;
             }
             Scenario::Adoption => {
@@ -63,7 +63,7 @@ impl Scene {
             Scenario::Departure(grace) => {
                 let low = GroupBuilder::new(scene.kit.clone(), "low", 3).priority("low").whole().grace_seconds(grace);
                 let low = low.on(&[&scene.nodes[0]; 3]).create().await;
-                low.wait_condition(crate::SCHEDULED, "True", "Scheduled", PATIENCE).await;
+                low.wait_condition(crate::INITIALLY_SCHEDULED, "True", "Scheduled", PATIENCE).await;
             }
             Scenario::Budget => {
                 let fill = FillBuilder::new(scene.kit.clone(), &scene.nodes).prefix("web").priority("guarded");

@@ -157,7 +157,8 @@ async fn one_browser_sees_the_queue_a_plan_and_the_history_and_nothing_is_writte
     let nodes = world.nodes(3).cpus(4).create().await;
     world.fill(&nodes).priority("low").prefix("low").whole().groups_of(4).await;
     let patient = world.gang("patient", 12).priority("low").create().await;
-    crate::expect_condition(&patient, crate::SCHEDULED, "False Unschedulable", "12 pods needed, 0 fit now.").await;
+    crate::expect_condition(&patient, crate::INITIALLY_SCHEDULED, "False Unschedulable", "12 pods needed, 0 fit now.")
+        .await;
     let page = Page::open(&world.plane().kubeconfig(), &[]).await;
 
     // The token was used: a second browser gets no session, and sees nothing.
@@ -262,7 +263,8 @@ async fn a_browser_shows_each_view_to_an_administrator(world: &mut World) {
     let gang = world.gang("train", 12).priority("high").whole().create().await;
     gang.wait_plan(PlanState::Completed, MINUTE).await;
     let patient = world.gang("patient", 12).priority("low").create().await;
-    crate::expect_condition(&patient, crate::SCHEDULED, "False Unschedulable", "12 pods needed, 0 fit now.").await;
+    crate::expect_condition(&patient, crate::INITIALLY_SCHEDULED, "False Unschedulable", "12 pods needed, 0 fit now.")
+        .await;
 
     let page = Page::start(&world.plane().kubeconfig(), &[]).await;
     browser.open(&page.url).await;
@@ -347,7 +349,8 @@ async fn a_browser_keeps_the_last_state_while_the_api_server_cannot_be_reached()
     world.class("low", 10).managed().create().await;
     world.nodes(1).cpus(2).create().await;
     let gang = world.gang("patient", 2).cpu(4).priority("low").create().await;
-    crate::expect_condition(&gang, crate::SCHEDULED, "False Unschedulable", "2 pods needed, 0 fit now.").await;
+    crate::expect_condition(&gang, crate::INITIALLY_SCHEDULED, "False Unschedulable", "2 pods needed, 0 fit now.")
+        .await;
     let page = Page::start(&world.plane().kubeconfig(), &[]).await;
     browser.open(&page.url).await;
     browser.shows(&["podgroup/patient", "2 pods needed, 0 fit now.", "Read at "]).await;
