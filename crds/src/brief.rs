@@ -10,14 +10,19 @@ pub const MOST_OF_MESSAGE: usize = 32_768;
 
 /// Returns the value, shortened for messages if it is long.
 pub fn shorten(value: &str) -> Cow<'_, str> {
-    match value.char_indices().nth(MOST_OF_VALUE) {
-        Some((end, _)) => format!("{}…", value.get(..end).unwrap_or_default()).into(),
-        None => value.into(),
+    shorten_to_characters(value, MOST_OF_VALUE)
+}
+
+/// Returns the text, or this number of its first characters followed by "…" if it has more.
+pub fn shorten_to_characters(text: &str, most: usize) -> Cow<'_, str> {
+    match first_characters(text, most) {
+        first if first.len() < text.len() => format!("{first}…").into(),
+        all => all.into(),
     }
 }
 
 /// Returns the first characters of a text, at most as many as this.
-pub fn cut(text: &str, most: usize) -> &str {
+pub fn first_characters(text: &str, most: usize) -> &str {
     text.char_indices().nth(most).and_then(|(end, _)| text.get(..end)).unwrap_or(text)
 }
 

@@ -1,6 +1,6 @@
 //! Conditions, events and metrics: one enum of reasons for all three, and the function that updates a condition.
 
-use crate::brief::{MOST_OF_MESSAGE, cut};
+use crate::brief::{MOST_OF_MESSAGE, first_characters};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// Types of the conditions that Giveway writes on its own kinds and on pods.
@@ -209,7 +209,7 @@ pub fn set(
         type_: type_.to_owned(),
         status: status.to_owned(),
         reason: reason.as_str().to_owned(),
-        message: cut(message, MOST_OF_MESSAGE).to_owned(),
+        message: first_characters(message, MOST_OF_MESSAGE).to_owned(),
         observed_generation: generation,
         last_transition_time: since,
     };

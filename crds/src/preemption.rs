@@ -5,7 +5,7 @@
 //! so a plan is complete when its last part exists.
 
 use crate::ban::{MOST_BANS, StoredBan};
-use crate::brief::{MOST_OF_MESSAGE, cut};
+use crate::brief::{MOST_OF_MESSAGE, first_characters};
 use crate::keys::LABEL_KEEPS_NODE;
 use crate::plan::{
     Cause, MOST_ITEMS, PlanState, StoredCost, StoredDomain, StoredPlacement, StoredPlan, StoredPreemptor, StoredRescue,
@@ -190,7 +190,7 @@ pub fn parts_of(plan: &StoredPlan, bytes: usize) -> Vec<Preemption> {
                 cause: plan.cause.as_str().to_owned(),
                 preemptor: (!plan.preemptor.uid.is_empty()).then(|| plan.preemptor.clone()),
                 strategy: plan.strategy.clone(),
-                reason: cut(&plan.reason, MOST_OF_MESSAGE).to_owned(),
+                reason: first_characters(&plan.reason, MOST_OF_MESSAGE).to_owned(),
                 part,
                 parts,
                 domain: plan.domain.clone(),

@@ -1,6 +1,6 @@
 //! `Workload`: templates of pod groups (KEP-5710).
 
-use crate::brief::cut;
+use crate::brief::first_characters;
 use crate::constraints::SchedulingConstraints;
 use crate::policy::{DisruptionMode, SchedulingPolicy};
 use crate::schema;
@@ -76,9 +76,9 @@ impl From<&OwnerReference> for ControllerRef {
     fn from(owner: &OwnerReference) -> Self {
         let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
         Self {
-            api_group: cut(group, LONGEST_NAME).to_owned(),
-            kind: cut(&owner.kind, LONGEST_KIND).to_owned(),
-            name: cut(&owner.name, LONGEST_NAME).to_owned(),
+            api_group: first_characters(group, LONGEST_NAME).to_owned(),
+            kind: first_characters(&owner.kind, LONGEST_KIND).to_owned(),
+            name: first_characters(&owner.name, LONGEST_NAME).to_owned(),
         }
     }
 }

@@ -150,7 +150,7 @@ impl Screen {
     /// Adds a line. Control characters and colours of its text are removed or escaped before it is cut, so that no sequence is cut.
     fn line(&mut self, style: Style, text: &str) {
         let text = strip_str(&tame::line(text)).to_string();
-        self.lines.push(paint(style, cut(text, self.width)));
+        self.lines.push(paint(style, cut_to_columns(text, self.width)));
     }
 }
 
@@ -159,8 +159,8 @@ fn columns(c: char) -> usize {
     if c.is_ascii() { 1 } else { 2 }
 }
 
-/// Cuts a text at the width.
-fn cut(text: String, width: Option<u16>) -> String {
+/// Cuts a text at the width, in columns of the terminal.
+fn cut_to_columns(text: String, width: Option<u16>) -> String {
     let Some(width) = width.map(usize::from).filter(|width| text.chars().map(columns).sum::<usize>() > *width) else {
         return text;
     };

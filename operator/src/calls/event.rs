@@ -99,7 +99,7 @@ impl Stamps {
     /// Returns the first event of a series.
     fn first(&self, notice: &EventNotice, names: Names, now: Timestamp) -> Event {
         let namespace = Some(notice.key.namespace.to_string()).filter(|namespace| !namespace.is_empty());
-        let name = cut(&notice.key.name, NAME).trim_end_matches(['-', '.']);
+        let name = first_bytes(&notice.key.name, NAME).trim_end_matches(['-', '.']);
         Event {
             metadata: ObjectMeta {
                 name: Some(format!("{name}.{:016x}", now.as_nanosecond())),
@@ -109,8 +109,8 @@ impl Stamps {
             event_time: Some(MicroTime(now)),
             type_: Some(if notice.warning { "Warning" } else { "Normal" }.to_owned()),
             reason: Some(notice.reason.as_str().to_owned()),
-            action: Some(shorten(&notice.action, ACTION)),
-            note: Some(shorten(&names.render(&notice.note, &notice.key.namespace), NOTE)),
+            action: Some(shorten_to_bytes(&notice.action, ACTION)),
+            note: Some(shorten_to_bytes(&names.render(&notice.note, &notice.key.namespace), NOTE)),
             regarding: Some(ObjectReference {
                 api_version: Some(api_version(&notice.kind)),
                 kind: Some(notice.kind.to_string()),
@@ -150,16 +150,16 @@ pub(super) async fn write(client: &Client, event: &Event) -> Result<(), CallErro
     Ok(())
 }
 
-/// Cuts a text to this number of bytes; the last character is then '…'.
-fn shorten(text: &str, most: usize) -> String {
+/// Returns the text, or its beginning followed by '…' if it has more than this number of bytes.
+fn shorten_to_bytes(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
-    format!("{}…", cut(text, most - '…'.len_utf8()))
+    format!("{}…", first_bytes(text, most - '…'.len_utf8()))
 }
 
 /// Returns the beginning of a text: at most this many bytes.
-fn cut(text: &str, most: usize) -> &str {
+fn first_bytes(text: &str, most: usize) -> &str {
     let mut end = most.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -7,7 +7,7 @@ use crate::messages::call::Call;
 use crate::messages::command::Command;
 use crate::messages::report::CallError;
 use crate::plans::Flight;
-use giveway_crds::brief::{MOST_OF_MESSAGE, cut};
+use giveway_crds::brief::{MOST_OF_MESSAGE, first_characters};
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_crds::preemption::PreemptionStatus;
 use giveway_crds::workload::ControllerRef;
@@ -43,7 +43,7 @@ impl<'a> Record<'a> {
         let status = PreemptionStatus {
             state: plan.state,
             term: plan.term.clone(),
-            message: cut(&message, MOST_OF_MESSAGE).to_owned(),
+            message: first_characters(&message, MOST_OF_MESSAGE).to_owned(),
             evicted: i32::try_from(accepted).unwrap_or(i32::MAX),
             planned_at: plan.planned_at.clone(),
             finished_at: None,

@@ -10,10 +10,12 @@ mod views;
 pub use views::{departures, plans, waiting};
 
 use crate::messages::input::Input;
+use giveway_crds::brief::shorten_to_characters;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
+use std::borrow::Cow;
 use std::io::Write as _;
 use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
@@ -82,11 +84,8 @@ fn section<T: Serialize>(dump: &'static str, time: &Time, all: impl ExactSizeIte
 }
 
 /// Returns a text, or its beginning if it is long.
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(MOST_CHARACTERS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+fn shorten(text: &str) -> Cow<'_, str> {
+    shorten_to_characters(text, MOST_CHARACTERS)
 }
 
 #[cfg(test)]
@@ -122,7 +121,7 @@ mod tests {
     #[test]
     fn a_long_text_is_cut_between_two_characters() {
         let long = "ü".repeat(MOST_CHARACTERS + 1);
-        assert_eq!(cut(&long), format!("{}…", "ü".repeat(MOST_CHARACTERS)));
-        assert_eq!(cut("short"), "short");
+        assert_eq!(shorten(&long), format!("{}…", "ü".repeat(MOST_CHARACTERS)));
+        assert_eq!(shorten("short"), "short");
     }
 }

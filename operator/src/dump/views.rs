@@ -1,6 +1,6 @@
 //! What a dump shows of each part of the operator. Names are in full and texts are cut, so that no entry is long.
 
-use super::{cut, section};
+use super::{section, shorten};
 use crate::clock::Clock;
 use crate::departures::Departures;
 use crate::departures::view::DepartureView;
@@ -64,7 +64,7 @@ fn plan(flight: &Flight, cluster: &Cluster, clock: Clock) -> Value {
         // The last state that the API server has confirmed.
         "stored": flight.stored.map(PlanState::as_str),
         "waitsFor": waits_for(flight),
-        "message": cut(&flight.message_with_limit()),
+        "message": shorten(&flight.message_with_limit()),
         "ageSeconds": age(&flight.plan, clock),
         "members": flight.members.len(),
         "bound": flight.bound(cluster),
@@ -95,7 +95,7 @@ fn departure(view: &DepartureView<'_>, clock: Clock) -> Value {
         "pods": view.pods,
         "evicted": view.evicted,
         "refused": view.refused,
-        "refusal": view.refusal.as_deref().map(cut),
+        "refusal": view.refusal.as_deref().map(shorten),
     }))
 }
 
@@ -116,7 +116,7 @@ fn preemptor(preemptor: &Preemptor, waiting: &PendingPreemptor, now: Instant) ->
     known(json!({
         "preemptor": preemptor.to_string(),
         "reason": waiting.wait_reason.as_ref().map(|wait| wait.reason.as_str()),
-        "message": waiting.wait_reason.as_ref().map(|wait| cut(&wait.message)),
+        "message": waiting.wait_reason.as_ref().map(|wait| shorten(&wait.message)),
         "failures": waiting.failures,
         "refusals": waiting.refusals,
         "retriedInSeconds": left(waiting.not_before, now),

@@ -10,7 +10,7 @@
 //! administrator deletes the `Preemption` that has it.
 
 use giveway_crds::ban::{BanType, BannedController, LONGEST_MESSAGE, StoredBan};
-use giveway_crds::brief::cut;
+use giveway_crds::brief::first_characters;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -236,7 +236,7 @@ fn insert<K: Ord + Clone>(bans: &mut BTreeMap<K, Ban>, key: K, ban: Ban) {
 }
 
 fn shortened(why: &str) -> String {
-    cut(why, LONGEST_MESSAGE).to_owned()
+    first_characters(why, LONGEST_MESSAGE).to_owned()
 }
 
 /// Returns a ban as a `Preemption` stores it.

@@ -11,7 +11,7 @@ pub use domain::contradiction;
 use crate::model::{GroupRecord, Model};
 use crate::plans::{Flight, within};
 use crate::speaker::words::{Names, Sentence, agree, counted, part_of, pods};
-use giveway_crds::brief::{MOST_OF_MESSAGE, cut};
+use giveway_crds::brief::{MOST_OF_MESSAGE, first_characters};
 use giveway_crds::condition::{self, PENDING_AGAIN, Reason, types};
 use giveway_crds::lending::RequestedPriority;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
@@ -383,7 +383,7 @@ pub fn summary(flight: &Flight, names: Names) -> PreemptionSummary {
         name: flight.plan.id.clone(),
         state: flight.plan.state,
         victims: flight.plan.cost.victim_pods,
-        message: cut(&flight.message_for_preemptor(names), MOST_OF_MESSAGE).to_owned(),
+        message: first_characters(&flight.message_for_preemptor(names), MOST_OF_MESSAGE).to_owned(),
     }
 }
 
