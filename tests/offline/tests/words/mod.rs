@@ -20,9 +20,6 @@ const LIST: &str = "tests/offline/words.list";
 /// Texts with phrases of the list.
 const PLANTED: &str = "tests/offline/planted.list";
 
-/// Files that are not checked: the history of the project, and texts of others.
-const SKIPPED: [&str; 3] = ["CHANGELOG.md", "LICENSE", "Cargo.lock"];
-
 /// Endings of the names of files that are checked.
 const CHECKED: [&str; 12] =
     ["rs", "md", "yaml", "yml", "tpl", "txt", "sh", "toml", "json", "py", "Makefile", "Dockerfile"];
@@ -121,9 +118,7 @@ fn collect(folder: &Path, prefix: &str, files: &mut Vec<String>) {
             if !name.starts_with('.') && name != "target" && name != "node_modules" {
                 collect(&entry.path(), &format!("{path}/"), files);
             }
-        } else if name.rsplit('.').next().is_some_and(|ending| CHECKED.contains(&ending))
-            && !SKIPPED.iter().any(|skipped| path.starts_with(skipped))
-        {
+        } else if name.rsplit('.').next().is_some_and(|ending| CHECKED.contains(&ending)) {
             files.push(path);
         }
     }
