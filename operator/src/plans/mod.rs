@@ -36,9 +36,8 @@ mod tests;
 mod ungating;
 mod wind_down;
 
-pub use check::{Check, with_placeholders};
+pub use check::with_placeholders;
 pub use flights::{Flights, LONGEST_WAIT};
-pub use mutual_exclusion::MutualExclusion;
 pub use ration::{ReachedLimit, limit_sentence};
 pub use rehearsal::RejectedCall;
 pub use rescue::AddonRescue;
@@ -55,10 +54,12 @@ use crate::messages::command::Command;
 use crate::model::Model;
 use crate::model::scheduler::{SchedulerPace, SchedulerWait};
 use crate::speaker::words::Sentence;
+use check::Check;
 use giveway_crds::plan::{PlanState, StoredPlan};
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod};
 use giveway_planner::{Context, Placement, Preemptor};
+use mutual_exclusion::MutualExclusion;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -198,7 +199,7 @@ pub struct Flight {
     /// Since when its first eviction waits for evictions of other plans, on which it depends.
     pub depends_since: Option<Instant>,
     /// Cancelled with the plan, which withdraws evictions that have not been sent yet.
-    pub permission: CancellationToken,
+    permission: CancellationToken,
     /// The members that the plan places.
     pub members: Vec<PlannedMember>,
     /// The pods that the plan evicts.
@@ -214,28 +215,28 @@ pub struct Flight {
     /// The states that the plan reached in this leader's term, with the time.
     pub stages: Vec<(PlanState, Instant)>,
     /// When all evictions had been accepted.
-    pub awaited: Option<Instant>,
+    awaited: Option<Instant>,
     /// The result of the last check, or `None` if an object has changed since then on which the plan depends.
-    pub checked: Option<Check>,
+    checked: Option<Check>,
     /// The wait for kube-scheduler, since all members have been ungated. It starts again with each progress.
     pub binding_wait: Option<SchedulerWait>,
     /// Since when kube-scheduler cannot bind the members because of nominations of other plans, if the time limit is reached.
-    pub crowded: Option<Instant>,
+    crowded: Option<Instant>,
     /// [`Model::scheduler_decisions`] when the members began to be ungated: later reports are about the placements of this plan.
-    pub ungated_at: Option<u64>,
+    ungated_at: Option<u64>,
     /// How many members were bound or reported when the wait began.
-    pub heard: usize,
+    heard: usize,
     /// Why kube-scheduler is waited for longer than the time limit, as of some moments ago.
     pub waits_for_scheduler: Option<WaitForScheduler>,
     /// When the plan was last checked in state `Evicting`.
-    pub rechecked: Option<Instant>,
+    rechecked: Option<Instant>,
     /// When the planner was last asked whether a better plan exists, and the [`Model::version`] at that time.
-    pub looked: Option<(Instant, u64)>,
+    looked: Option<(Instant, u64)>,
     /// Set if the plan is cancelled or has failed, until the units of which it evicted a pod are handed over and its
     /// nominations are withdrawn.
     pub ending: Option<Ending>,
     /// The members whose nominations exclude each other, set once all members have been ungated.
-    pub mutual_exclusion: Option<MutualExclusion>,
+    mutual_exclusion: Option<MutualExclusion>,
     /// True if a stored departure evicts the remaining pods of PodGroups in mode `PodGroup` that this cancelled plan
     /// has disrupted.
     pub handed_over: bool,
