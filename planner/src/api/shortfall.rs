@@ -206,7 +206,7 @@ impl Shortfall {
             );
         }
         match self.help {
-            Help::NotAllowed => f.write_str(" preemptionPolicy Never: no pod is evicted for it."),
+            Help::NotAllowed => f.write_str(" Its preemptionPolicy is Never, so no pod is evicted for it."),
             Help::Optional => f.write_str(
                 " minCount pods are bound: for further pods, which use free capacity only, no pod is evicted \
                  (spec.preemptFor: MinCount).",

@@ -139,7 +139,7 @@ impl Scale {
         Some(scale)
     }
 
-    /// Returns true if a request is so large that what all nodes together offer matters.
+    /// Returns true if a member requests more of a resource than all nodes together offer, so that a changed node outdates the scale.
     pub(crate) fn depends_on_nodes(&self) -> bool {
         self.each.contains(&NOWHERE)
     }

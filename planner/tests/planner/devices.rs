@@ -7,8 +7,8 @@ use giveway_planner::{Cluster, Context, Decision, Strategy};
 use serde_json::{Value, json};
 
 const DRIVER: &str = "gpu.example.com";
-const UNKNOWN: &str = "Where it can run depends on what Giveway does not know: its resource claims (dynamic resource allocation). \
-                       No pod is evicted for it; kube-scheduler places it.";
+const UNKNOWN: &str = "Where it can run depends on what Giveway does not know: its resource claims, whose devices \
+                       Giveway cannot count (dynamic resource allocation). No pod is evicted for it; kube-scheduler places it.";
 
 fn class_of(cluster: &mut Cluster, name: &str, expressions: &[&str]) -> bool {
     let selectors: Vec<Value> = expressions.iter().map(|text| json!({"cel": {"expression": text}})).collect();

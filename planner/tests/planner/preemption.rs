@@ -232,7 +232,10 @@ fn policy_never_evicts_no_pod_and_says_so() {
     all.extend(waiting_gang("g", 10, 1));
     all[2] = gang("g", 10, 1).never();
     let sentence = shortfall(decide(&cluster(&all), &for_group("g")));
-    assert_eq!(sentence, "1 pod needed, 0 fit now. Missing 1 cpu. preemptionPolicy Never: no pod is evicted for it.");
+    assert_eq!(
+        sentence,
+        "1 pod needed, 0 fit now. Missing 1 cpu. Its preemptionPolicy is Never, so no pod is evicted for it."
+    );
 }
 
 #[test]
@@ -240,7 +243,7 @@ fn a_pod_preempts_only_when_a_managed_class_says_so() {
     let unmanaged = pod("p").priority(10).set("/metadata/annotations", json!({}));
     let all = [node("a", 1), pod("low").on("a"), unmanaged];
     let mut cluster = cluster(&all);
-    assert!(shortfall(decide(&cluster, &for_pod("p"))).contains("preemptionPolicy Never"));
+    assert!(shortfall(decide(&cluster, &for_pod("p"))).contains("preemptionPolicy is Never"));
     cluster.trust_pod_policy = true;
     assert_eq!(victims(&planned(decide(&cluster, &for_pod("p")))), ["low"]);
 }

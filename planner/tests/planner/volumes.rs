@@ -516,7 +516,8 @@ fn no_pod_is_evicted_for_devices_of_dynamic_resource_allocation() {
     assert_eq!(
         why(decide(&cluster, &for_pod("p"))),
         format!(
-            "Where it can run depends on what Giveway does not know: its resource claims (dynamic resource allocation). {LEFT}"
+            "Where it can run depends on what Giveway does not know: its resource claims, whose devices Giveway cannot \
+             count (dynamic resource allocation). {LEFT}"
         )
     );
 }
@@ -583,5 +584,5 @@ fn a_gang_within_a_domain_is_not_released_for_what_is_not_known_and_its_sentence
     let said = shortfall(decide(&cluster, &for_group("g")));
     let unknown = "Where it can run depends on what Giveway does not know: claim data, which is bound to no volume yet. \
                    No pod is evicted for it, and it stays gated until it fits within one domain.";
-    assert!(said.contains(unknown) && !said.contains("preemptionPolicy Never"), "{said}");
+    assert!(said.contains(unknown) && !said.contains("preemptionPolicy is Never"), "{said}");
 }

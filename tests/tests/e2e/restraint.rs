@@ -71,7 +71,7 @@ async fn a_class_with_policy_never_evicts_no_pod(world: &World) {
         &gang,
         INITIALLY_SCHEDULED,
         "False Unschedulable",
-        "preemptionPolicy Never: no pod is evicted for it.",
+        "Its preemptionPolicy is Never, so no pod is evicted for it.",
     )
     .await;
     let pod = world.pod("single").priority("patient").create().await;

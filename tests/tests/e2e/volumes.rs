@@ -108,7 +108,7 @@ async fn no_pod_is_evicted_for_an_unbound_claim_or_devices_and_the_gang_is_ungat
     let devices = world.gang("devices", 2).priority("high").device_claim("gpu").create().await;
     assert_eq!(
         devices.wait_condition(INITIALLY_SCHEDULED, "False", "Unschedulable", MINUTE).await,
-        message("its resource claims (dynamic resource allocation)")
+        message("its resource claims, whose devices Giveway cannot count (dynamic resource allocation)")
     );
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     world.check_promises().await;

@@ -50,7 +50,8 @@ impl Cluster {
             }
         }
         if is_unknown {
-            required.unknown.push("its resource claims (dynamic resource allocation)".to_owned());
+            let what = "its resource claims, whose devices Giveway cannot count (dynamic resource allocation)";
+            required.unknown.push(what.to_owned());
         }
         for (driver, count) in counts {
             let what = Counted::Devices(driver);
