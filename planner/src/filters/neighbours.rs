@@ -121,7 +121,7 @@ struct Counts {
 /// State of a counter, on which its result for a domain depends besides the domain's own count. As long as it is unchanged, placing another
 /// member opens no domain that the counter closes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mood {
+pub(crate) struct CounterState {
     taken: u32,
     held: u32,
     fewest: [u32; 2],
@@ -145,7 +145,7 @@ pub(super) enum Objection {
 }
 
 /// The counter that rejects a member: the first one that does, or `None` if the constraints of the member are not evaluated.
-pub(crate) type Objector = Option<usize>;
+pub(crate) type RejectingCounter = Option<usize>;
 
 impl<'a> Neighbours<'a> {
     /// Counts the bound pods for members; `None` if no pod has inter-pod constraints. `held` are the nominated pods.
@@ -366,28 +366,28 @@ impl<'a> Neighbours<'a> {
         self.objection(member, place).map(|(objection, _)| objection)
     }
 
-    /// Returns the counter that makes a node infeasible for a member and all members of its class until the counter's [`Mood`] changes or a
-    /// pod is removed.
-    pub(super) fn objector(&self, member: PodIndex, place: Rank) -> Option<Objector> {
-        self.objection(member, place).map(|(_, objector)| objector)
+    /// Returns the counter that makes a node infeasible for a member and all members of its class until the counter's [`CounterState`]
+    /// changes or a pod is removed.
+    pub(super) fn rejecting_counter(&self, member: PodIndex, place: Rank) -> Option<RejectingCounter> {
+        self.objection(member, place).map(|(_, counter)| counter)
     }
 
     /// Returns the state of a counter besides the counts of its domains, on which its results depend.
-    pub(super) fn mood(&self, objector: Objector) -> Option<Mood> {
-        objector.map(|counter| {
+    pub(super) fn counter_state(&self, counter: RejectingCounter) -> Option<CounterState> {
+        counter.map(|counter| {
             let counts = &self.counts[counter];
             let (taken, fewest) = match self.rules.rules[counter].pods {
                 CountedPods::Peers(..) => (0, counts.two_fewest()),
                 CountedPods::Wanted(_) => (counts.taken, [0; 2]),
                 CountedPods::Unwanted(..) | CountedPods::Guards(_) => (0, [0; 2]),
             };
-            Mood { taken, held: counts.total_held, fewest }
+            CounterState { taken, held: counts.total_held, fewest }
         })
     }
 
     /// Returns the first inter-pod constraint that keeps a member off a node, with its counter; `None` if all admit
     /// it. Nominated pods count, and if that admits the member, it must be admitted without them, too.
-    fn objection(&self, member: PodIndex, place: Rank) -> Option<(Objection, Objector)> {
+    fn objection(&self, member: PodIndex, place: Rank) -> Option<(Objection, RejectingCounter)> {
         let Some(looker) = self.rules.lookers.get(*self.rules.members.get(&member)?) else {
             return Some((Objection::Spread, None));
         };

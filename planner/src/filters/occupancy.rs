@@ -1,7 +1,7 @@
 //! Free capacity of every node under an assumption: some pods removed, others placed. It is cheap to copy and to restore, and is never
 //! shared between assumptions.
 
-use super::neighbours::{Domains, Mood, Neighbours, Objection, Objector, Slack};
+use super::neighbours::{CounterState, Domains, Neighbours, Objection, RejectingCounter, Slack};
 use super::nodes::{Held, Nodes, Rank};
 use super::{exclusive, resources};
 use crate::api::Refusal;
@@ -142,15 +142,15 @@ impl<'a> Occupancy<'a> {
         })
     }
 
-    /// Returns the counter that makes a node, and all nodes of its cell, infeasible for a member. As long as its [`Occupancy::mood`] is
-    /// unchanged, placing members does not make them feasible.
-    pub(crate) fn objector(&self, member: PodIndex, rank: Rank) -> Option<Objector> {
-        self.neighbours.as_ref()?.objector(member, self.nodes.place(rank))
+    /// Returns the counter that makes a node, and all nodes of its cell, infeasible for a member. As long as its
+    /// [state](Occupancy::counter_state) is unchanged, placing members does not make them feasible.
+    pub(crate) fn rejecting_counter(&self, member: PodIndex, rank: Rank) -> Option<RejectingCounter> {
+        self.neighbours.as_ref()?.rejecting_counter(member, self.nodes.place(rank))
     }
 
     /// Returns the state of a counter.
-    pub(crate) fn mood(&self, objector: Objector) -> Option<Mood> {
-        self.neighbours.as_ref()?.mood(objector)
+    pub(crate) fn counter_state(&self, counter: RejectingCounter) -> Option<CounterState> {
+        self.neighbours.as_ref()?.counter_state(counter)
     }
 
     /// Returns true if an inter-pod constraint refers to a pod.

@@ -8,7 +8,7 @@
 use super::reprieve;
 use super::victim_sets::{Price, VictimSet, VictimSets};
 use crate::api::Cost;
-use crate::filters::{Mood, Objector, Occupancy, Rank};
+use crate::filters::{CounterState, Occupancy, Rank, RejectingCounter};
 use crate::model::PodIndex;
 use crate::problem::{MemberClass, Problem, Tally, UnitIndex, ranks};
 use std::cmp::Reverse;
@@ -163,8 +163,10 @@ impl<'p, 'a> Search<'p, 'a> {
             return Some(true);
         }
         let looked = self.problem.effort.take(1);
-        let Some(objector) = room.objector(member, rank).filter(|_| looked) else { return looked.then_some(true) };
-        front.close(front.cell_of[rank], objector, room.mood(objector));
+        let Some(counter) = room.rejecting_counter(member, rank).filter(|_| looked) else {
+            return looked.then_some(true);
+        };
+        front.close(front.cell_of[rank], counter, room.counter_state(counter));
         Some(false)
     }
 
@@ -298,7 +300,7 @@ struct Front {
     /// The cheapest victims of each of them.
     priced: BTreeSet<Price>,
     /// Cells that inter-pod constraints close for the members, by the counter that rejects them, with its state at that time.
-    closed: BTreeMap<Objector, (Option<Mood>, Vec<usize>)>,
+    closed: BTreeMap<RejectingCounter, (Option<CounterState>, Vec<usize>)>,
 }
 
 /// A node with free capacity: nodes without leaving pods first, then those where fewest members still fit, then by name.
@@ -388,15 +390,15 @@ impl Front {
     }
 
     /// Closes a cell until the state of the counter that rejects the members changes.
-    fn close(&mut self, number: usize, objector: Objector, mood: Option<Mood>) {
+    fn close(&mut self, number: usize, counter: RejectingCounter, state: Option<CounterState>) {
         self.cells[number].closed = true;
-        self.closed.entry(objector).or_insert_with(|| (mood, Vec::new())).1.push(number);
+        self.closed.entry(counter).or_insert_with(|| (state, Vec::new())).1.push(number);
         self.list(number);
     }
 
     /// Reopens the closed cells whose counter has changed its state, after members were placed.
     fn reopen(&mut self, room: &Occupancy<'_>) {
-        self.reopen_where(|objector, mood| room.mood(objector) != mood);
+        self.reopen_where(|counter, state| room.counter_state(counter) != state);
     }
 
     /// Reopens all closed cells.
@@ -404,11 +406,12 @@ impl Front {
         self.reopen_where(|_, _| true);
     }
 
-    /// Reopens the closed cells whose reason for being closed has changed.
-    fn reopen_where(&mut self, changed: impl Fn(Objector, Option<Mood>) -> bool) {
+    /// Reopens the closed cells for which `changed` returns true, given the counter that rejected the members and its state when the cell was
+    /// closed.
+    fn reopen_where(&mut self, changed: impl Fn(RejectingCounter, Option<CounterState>) -> bool) {
         let mut reopened = Vec::new();
-        self.closed.retain(|objector, (mood, cells)| {
-            let stays = !changed(*objector, *mood);
+        self.closed.retain(|counter, (state, cells)| {
+            let stays = !changed(*counter, *state);
             if !stays {
                 reopened.append(cells);
             }

@@ -9,15 +9,16 @@ use crate::problem::{Problem, Tally, UnitIndex};
 /// Upper bound on the choices that are compared by what the victims lose, because they are equal before.
 const MOST_TIES: usize = 512;
 
-/// Free capacity while units are evicted and put back, and whether it is enough for the members.
-pub(super) trait Ground {
+/// The capacity on which branch and bound tries sets of victims: units are removed and put back one by one, and it tells whether the wanted
+/// number of members fits without those that are removed. It is an occupancy, one node of it, or a matrix of amounts.
+pub(super) trait EvictionTrial {
     /// Removes a unit.
     fn take(&mut self, unit: UnitIndex);
     /// Puts a unit back.
     fn put(&mut self, unit: UnitIndex);
     /// Returns true if the wanted number of members fits.
     fn enough(&mut self) -> bool;
-    /// Returns the placement of the wanted number of members.
+    /// Returns the node of each of the wanted members, with the units evicted that are taken now.
     fn placement(&mut self, problem: &Problem<'_>) -> Vec<(PodIndex, Rank)>;
 }
 
@@ -57,7 +58,13 @@ impl<'p, 'a> Exact<'p, 'a> {
 
     /// Tries all subsets of `units`. Returns true if it was complete. No unit is removed from `least` and `most` before, and both are
     /// unchanged afterwards.
-    pub(super) fn run<G: Ground>(&mut self, least: &mut G, most: &mut G, units: &[UnitIndex], monotone: bool) -> bool {
+    pub(super) fn run<T: EvictionTrial>(
+        &mut self,
+        least: &mut T,
+        most: &mut T,
+        units: &[UnitIndex],
+        monotone: bool,
+    ) -> bool {
         let mut order = units.to_vec();
         order.sort_by(|a, b| self.problem.potential.compare(*a, *b));
         order.iter().for_each(|unit| most.take(*unit));
@@ -72,7 +79,7 @@ impl<'p, 'a> Exact<'p, 'a> {
 
     /// Branches on the first unit of `rest`: first kept, then evicted. The chosen units are removed from `least`, and those of `rest` from
     /// `most` as well.
-    fn decide<G: Ground>(&mut self, least: &mut G, most: &mut G, rest: &[UnitIndex], tally: &Tally) {
+    fn decide<T: EvictionTrial>(&mut self, least: &mut T, most: &mut T, rest: &[UnitIndex], tally: &Tally) {
         let Some((unit, rest)) = rest.split_first() else { return };
         if self.checks < 2 {
             self.checks = 0;
@@ -107,14 +114,14 @@ impl<'p, 'a> Exact<'p, 'a> {
     }
 
     /// Replaces the best choice by the chosen units if they cost less; `cost` is without what they lose.
-    fn compare<G: Ground>(&mut self, ground: &mut G, mut cost: Cost) {
+    fn compare<T: EvictionTrial>(&mut self, trial: &mut T, mut cost: Cost) {
         let ties = self.cost.as_ref().is_some_and(|best| cost.bound() == best.bound());
         if ties && self.ties == 0 {
             return;
         }
         self.ties -= usize::from(ties);
         if self.problem.elsewhere.is_some() {
-            cost = cost.with_losses(self.problem, &self.chosen, &ground.placement(self.problem));
+            cost = cost.with_losses(self.problem, &self.chosen, &trial.placement(self.problem));
         }
         if self.cost.as_ref().is_none_or(|best| cost < *best) {
             self.best = Some(self.chosen.clone());
@@ -123,8 +130,8 @@ impl<'p, 'a> Exact<'p, 'a> {
     }
 
     /// Returns true if enough members fit, and counts the check.
-    fn ask<G: Ground>(&mut self, ground: &mut G) -> bool {
+    fn ask<T: EvictionTrial>(&mut self, trial: &mut T) -> bool {
         self.checks = if self.problem.effort.spent() { 0 } else { self.checks.saturating_sub(1) };
-        ground.enough()
+        trial.enough()
     }
 }

@@ -6,7 +6,7 @@ use crate::api::Cost;
 use crate::filters::{Occupancy, Rank};
 use crate::model::PodIndex;
 use crate::problem::{Problem, UnitIndex};
-use crate::search::least_cost::branch_and_bound::Ground;
+use crate::search::least_cost::branch_and_bound::EvictionTrial;
 use crate::search::matrix::Matrix;
 use crate::search::near::Near;
 use crate::search::packing;
@@ -62,19 +62,19 @@ pub(super) fn complete_matrix(
 }
 
 /// An occupancy from which units are removed and to which they are put back.
-pub(super) struct OccupancyGround<'p, 'a> {
+pub(super) struct OccupancyTrial<'p, 'a> {
     problem: &'p Problem<'a>,
     room: Occupancy<'a>,
     goal: usize,
 }
 
-impl<'p, 'a> OccupancyGround<'p, 'a> {
+impl<'p, 'a> OccupancyTrial<'p, 'a> {
     pub(super) fn new(problem: &'p Problem<'a>, room: &Occupancy<'a>, goal: usize) -> Self {
         Self { problem, room: room.clone(), goal }
     }
 }
 
-impl Ground for OccupancyGround<'_, '_> {
+impl EvictionTrial for OccupancyTrial<'_, '_> {
     fn take(&mut self, unit: UnitIndex) {
         self.room.take(&self.problem.potential.units[unit].pods);
     }
@@ -93,14 +93,14 @@ impl Ground for OccupancyGround<'_, '_> {
 }
 
 /// The same for one pod on one node.
-pub(super) struct NodeGround<'p, 'a> {
+pub(super) struct NodeTrial<'p, 'a> {
     pub(super) room: Occupancy<'a>,
     pub(super) member: PodIndex,
     pub(super) rank: Rank,
     pub(super) near: &'p Near<'p, 'a>,
 }
 
-impl Ground for NodeGround<'_, '_> {
+impl EvictionTrial for NodeTrial<'_, '_> {
     fn take(&mut self, unit: UnitIndex) {
         self.room.take(&self.near.pods(unit, self.rank));
     }
@@ -118,7 +118,7 @@ impl Ground for NodeGround<'_, '_> {
     }
 }
 
-impl Ground for Matrix {
+impl EvictionTrial for Matrix {
     fn take(&mut self, unit: UnitIndex) {
         if let Some(unit) = self.local(unit).filter(|unit| !self.gone[*unit]) {
             self.flip(unit);

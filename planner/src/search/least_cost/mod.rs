@@ -28,7 +28,7 @@ use crate::search::kep5710;
 use crate::search::matrix::Matrix;
 use crate::search::packing;
 use branch_and_bound::Exact;
-use completion::{OccupancyGround, complete, complete_matrix};
+use completion::{OccupancyTrial, complete, complete_matrix};
 use giveway_crds::wording::{counted, part_of};
 use lower_bound::Bound;
 pub(crate) use one_pod::search as one_pod;
@@ -131,7 +131,7 @@ fn improve_room(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candidat
         let exhausted_times = problem.effort.exhausted_times();
         let mut exact = Exact::new(problem, best.cost, DEAR_CHECKS.min(LOOKS / looks));
         let (mut least, mut most) =
-            (OccupancyGround::new(problem, room, goal), OccupancyGround::new(problem, room, goal));
+            (OccupancyTrial::new(problem, room, goal), OccupancyTrial::new(problem, room, goal));
         let ended = exact.run(&mut least, &mut most, &units, !room.looks_around());
         take_better(exact.into_best().and_then(|victims| complete(problem, room, &victims, goal)), best);
         if ended && packing::exact(problem) && problem.effort.exhausted_times() == exhausted_times {
@@ -159,7 +159,7 @@ fn from_nothing(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
     for goal in (problem.demand.need..=problem.demand.wanted).rev() {
         let mut exact = Exact::unbounded(problem, DEAR_CHECKS);
         let (mut least, mut most) =
-            (OccupancyGround::new(problem, room, goal), OccupancyGround::new(problem, room, goal));
+            (OccupancyTrial::new(problem, room, goal), OccupancyTrial::new(problem, room, goal));
         exact.run(&mut least, &mut most, &units, !room.looks_around());
         let Some(best) = exact.into_best().and_then(|victims| complete(problem, room, &victims, goal)) else {
             continue;

@@ -1,7 +1,7 @@
 //! One pod: each node is a domain of its own, and on each the victims are chosen exactly when there are few.
 
 use super::CandidatePlan;
-use super::completion::NodeGround;
+use super::completion::NodeTrial;
 use super::found;
 use crate::api::{Cost, CostBound};
 use crate::filters::{Occupancy, Rank};
@@ -30,8 +30,8 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
         return None;
     }
     let near = Near::new(problem, room);
-    let ground = || NodeGround { room: room.clone(), member, rank: 0, near: &near };
-    let mut grounds = None;
+    let trial = || NodeTrial { room: room.clone(), member, rank: 0, near: &near };
+    let mut trials = None;
     let (mut checks, mut complete) = (CHECKS.min(problem.effort.left()), true);
     for rank in (0..problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none()) {
         let useful = useful(problem, room, member, rank);
@@ -47,7 +47,7 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
             Some(best) => Exact::new(problem, best.cost, checks),
             None => Exact::unbounded(problem, checks),
         };
-        let (least, most) = grounds.get_or_insert_with(|| (ground(), ground()));
+        let (least, most) = trials.get_or_insert_with(|| (trial(), trial()));
         (least.rank, most.rank) = (rank, rank);
         complete &= exact.run(least, most, &units, !room.looks_around());
         problem.effort.take(checks - exact.checks_left());
