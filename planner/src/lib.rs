@@ -7,7 +7,7 @@
 //!
 //! Layers, each of which uses only those before it (`tests/layers.rs`): [`model`] snapshot of the cluster, [`api`] requests and decisions,
 //! `filters` scheduler filters, `problem` one preemption problem, `search` strategies, `index` cached results per equivalence class,
-//! `answer` decisions with their explanations.
+//! `answer` decisions with their explanations. Every layer reads `limits`, the table of all bounds.
 
 #[cfg(test)]
 extern crate self as giveway_planner;
@@ -16,6 +16,7 @@ mod answer;
 pub mod api;
 mod filters;
 mod index;
+mod limits;
 pub mod model;
 mod problem;
 mod search;

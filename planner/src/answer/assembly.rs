@@ -3,6 +3,7 @@
 use super::verify::verify;
 use crate::api::{Decision, Plan, Shortfall, Victim, VictimPod};
 use crate::filters::{Occupancy, Rank};
+use crate::limits::VICTIMS_READ_AHEAD;
 use crate::model::{ObjectKey, PodIndex, Unit, UnitKind};
 use crate::problem::{Problem, UnitIndex, placements};
 use crate::search::Found;
@@ -40,7 +41,7 @@ pub(super) fn assemble(problem: &Problem<'_>, mut room: Occupancy<'_>, found: Fo
     let ranks: BTreeSet<Rank> = placed.iter().map(|(_, rank)| *rank).collect();
     let mut reasons = BTreeMap::new();
     let mut list = Vec::with_capacity(victims.len());
-    for some in victims.chunks(AHEAD) {
+    for some in victims.chunks(VICTIMS_READ_AHEAD) {
         fetch(problem, some);
         list.extend(some.iter().map(|unit| victim(problem, *unit, &ranks, &violating, &mut reasons)));
     }
@@ -58,9 +59,6 @@ pub(super) fn assemble(problem: &Problem<'_>, mut room: Occupancy<'_>, found: Fo
         not_modeled: not_modeled.into_iter().collect(),
     }
 }
-
-/// Number of victims whose memory is read at once.
-const AHEAD: usize = 64;
 
 /// Reads the UIDs of these units' pods in advance, so that the processor waits for many memory accesses at the same
 /// time. That saves a fifth of the time to write a plan with tens of thousands of victims.

@@ -10,18 +10,13 @@ use super::question::{Attempt, EVERYBODY, Question};
 use crate::api::{Cost, CostBound, Decision, Domain, NearestDomain, Plan};
 use crate::filters::Rank;
 use crate::index::When;
+use crate::limits::{MOST_DOMAINS_TRIED, ROOMIEST_DOMAINS_TRIED};
 use crate::model::PodIndex;
 use crate::search::domains::lower_bound;
 use giveway_crds::wording::counted;
 use smol_str::SmolStr;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-
-/// Upper bound on the domains that are checked for a placement without evictions, and on those that are searched for victims. It does not
-/// apply if the cluster is so small that all nodes are evaluated.
-const MOST_TRIED: usize = 32;
-/// In addition, the number of domains with the largest capacity that are tried, in case the upper bounds of the first ones were wrong.
-const ROOMIEST_TRIED: usize = 8;
 
 /// A domain, and its nodes.
 pub(super) struct Part {
@@ -108,7 +103,7 @@ fn fit_now(question: &Question<'_>, parts: &[Part]) -> Option<Decision> {
     open.sort_by_cached_key(|part| (Reverse(fit(part)), places(part)));
     let mut best: Option<(usize, Decision)> = None;
     for (number, part) in first_and_roomiest(question, open, places).into_iter().enumerate() {
-        if number >= MOST_TRIED && best.is_some() && question.prospects.is_some() {
+        if number >= MOST_DOMAINS_TRIED && best.is_some() && question.prospects.is_some() {
             break;
         }
         let Some(Decision::Fits { placements, left, .. }) = question.fit_now(&part.ranks) else { continue };
@@ -140,9 +135,9 @@ fn first_and_roomiest<'p>(
     if question.prospects.is_none() {
         return parts;
     }
-    let mut others = parts.split_off(parts.len().min(MOST_TRIED));
+    let mut others = parts.split_off(parts.len().min(MOST_DOMAINS_TRIED));
     others.sort_by_cached_key(|part| Reverse(places(part)));
-    parts.extend(others.into_iter().take(ROOMIEST_TRIED));
+    parts.extend(others.into_iter().take(ROOMIEST_DOMAINS_TRIED));
     parts
 }
 
@@ -163,7 +158,7 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
     let mut trace = Vec::new();
     let mut best: Option<(Plan, &Part)> = None;
     let (mut tried, mut open) = (0, Open::default());
-    let most = if question.prospects.is_none() { large.len() } else { MOST_TRIED };
+    let most = if question.prospects.is_none() { large.len() } else { MOST_DOMAINS_TRIED };
     // The lower bounds of a level are computed only when the search reaches it.
     for (least, part) in levels.into_iter().flat_map(|(level, parts)| in_order(question, level, parts)) {
         let dearer = |(plan, _): &(Plan, &Part)| least.is_some_and(|least| least > plan.cost);

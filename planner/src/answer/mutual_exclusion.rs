@@ -6,12 +6,10 @@
 
 use crate::api::Placement;
 use crate::filters::is_peer;
+use crate::limits::MOST_SPREADS_COMPARED;
 use crate::model::{Cluster, Pod, SpreadConstraint};
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Upper bound on the different constraints that are evaluated per node. A gang with more of them fits nowhere.
-const MOST_CONSTRAINTS: usize = 64;
 
 /// Returns the UIDs of the members of which a node has more than the maximum skew of a spread constraint that counts them. If no node has
 /// more, the domain with the fewest pods admits its members first, and then the next one. If a node has more, members bound earlier may
@@ -26,7 +24,7 @@ pub fn mutually_exclusive(cluster: &Cluster, placements: &[Placement]) -> BTreeS
     for mates in nodes.values().filter(|mates| mates.len() > 1) {
         let mut known: BTreeSet<&SpreadConstraint> = BTreeSet::new();
         for (pod, constraint) in mates.iter().flat_map(|pod| pod.constraints.spread.iter().map(move |c| (*pod, c))) {
-            if known.len() >= MOST_CONSTRAINTS || !known.insert(constraint) {
+            if known.len() >= MOST_SPREADS_COMPARED || !known.insert(constraint) {
                 continue;
             }
             let peers = || mates.iter().filter(|mate| is_peer(constraint, pod, mate));

@@ -6,6 +6,7 @@ use super::shortfall::shortfall;
 use crate::api::{Context, CostBound, Decision, Plan, Shortfall, Strategy};
 use crate::filters::{Nodes, Occupancy, Rank};
 use crate::index::{Prospects, When};
+use crate::limits::CAREFUL_SHARE;
 use crate::model::{Cluster, PodIndex};
 use crate::problem::{Demand, Effort, Elsewhere, InFlight, Problem, placements};
 use crate::search::{
@@ -58,9 +59,6 @@ impl Attempt {
         Some(plan)
     }
 }
-
-/// The careful placement of members of several classes may take this part of the remaining effort.
-const CAREFUL: usize = 4;
 
 /// Ceiling that admits all units of lower priority.
 pub(super) const EVERYBODY: i32 = i32::MAX;
@@ -127,7 +125,7 @@ impl<'q> Question<'q> {
 
     /// Returns false if the careful placement on some nodes would take so much effort that little is left for the rest of the decision.
     fn affords(&self, nodes: &Nodes<'_>) -> bool {
-        self.kinds < 2 || self.kinds.saturating_mul(nodes.len()) <= self.effort.left() / CAREFUL
+        self.kinds < 2 || self.kinds.saturating_mul(nodes.len()) <= self.effort.left() / CAREFUL_SHARE
     }
 
     /// Returns those of some nodes where members could fit, by the upper bounds; all of them if there are no upper

@@ -2,6 +2,7 @@
 
 use crate::api::{Context, Placement, Refusal};
 use crate::filters::{Held, Nodes, Occupancy, Rank, unsuitable};
+use crate::limits::PLACEMENT_ROUNDS;
 use crate::model::{Cluster, Node, Pod, PodIndex, Taint};
 use crate::problem::Reserved;
 use smol_str::SmolStr;
@@ -9,9 +10,6 @@ use std::collections::BTreeSet;
 
 /// The taints that the node controller adds to a node that is not ready.
 pub const OUTAGE_TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
-
-/// Upper bound on the rounds in which placements are tried in the planned order; each round tries those that did not fit before.
-const REORDERED: usize = 8;
 
 /// Checks that the placements fit together without the pods with the UIDs in `gone`. Other terminating pods count as
 /// running, and reservations of other pods of at least `priority` count. A pod that is already bound to its placement is accepted. The
@@ -43,7 +41,7 @@ pub fn still_fits(
     let leavers: Vec<PodIndex> = gone.iter().filter_map(|uid| cluster.pod_with_uid(uid)).collect();
     room.take(&leavers);
     // kube-scheduler binds in its own order, so that a member that was placed later may have been bound earlier.
-    for _ in 0..REORDERED {
+    for _ in 0..PLACEMENT_ROUNDS {
         let mut refused = Vec::new();
         for (index, placement) in &waiting {
             match rank(cluster, placement).filter(|rank| room.looks_around() && room.refuse(*index, *rank).is_none()) {

@@ -2,18 +2,17 @@
 
 use crate::api::Unknown;
 use crate::filters::{Nodes, unsuitable};
+use crate::limits::MOST_UNKNOWN_NAMED;
 use crate::model::{Cluster, Pod, PodIndex, ResourceId};
 use crate::problem::{Demand, Effort};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Upper bound on the unknown requirements that a sentence lists.
-const MOST_UNKNOWN: usize = 8;
 
 /// Returns the unknown requirements of the members; `None` if all requirements are known.
 pub(super) fn unknown(cluster: &Cluster, demand: &Demand) -> Option<Unknown> {
     let pods = || demand.members.iter().filter_map(|member| cluster.pod_at(*member));
     let stored = pods().flat_map(|pod| pod.unknown.iter().cloned());
-    let why: BTreeSet<String> = stored.chain(served_elsewhere(cluster, &demand.members)).take(MOST_UNKNOWN).collect();
+    let why: BTreeSet<String> =
+        stored.chain(served_elsewhere(cluster, &demand.members)).take(MOST_UNKNOWN_NAMED).collect();
     let members = || pods().map(|pod| pod.key.clone()).collect();
     (!why.is_empty()).then(|| Unknown { members: members(), why: why.into_iter().collect() })
 }

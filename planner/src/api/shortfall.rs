@@ -2,12 +2,10 @@
 
 use super::domain::Domain;
 use super::refusal::Refusal;
+use crate::limits::MOST_BUDGETS_NAMED;
 use crate::model::{Cluster, ObjectKey, quantity};
 use giveway_crds::wording::{agree, counted, pods};
 use std::fmt;
-
-/// Upper bound on the guaranteed budgets that are named.
-const NAMED: usize = 8;
 
 /// Why a preemptor is unschedulable. `Display` is the sentence for a condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -278,7 +276,7 @@ impl Shortfall {
     /// Returns the guaranteed budgets that the message names, and whose status reports it. Their number is bounded, because a user can create
     /// thousands for the same pods.
     pub fn named_budgets(&self) -> &[GuaranteedBudget] {
-        &self.guaranteed[..self.guaranteed.len().min(NAMED)]
+        &self.guaranteed[..self.guaranteed.len().min(MOST_BUDGETS_NAMED)]
     }
 
     /// Writes how many of the pods would fit only after evictions that guaranteed budgets do not allow.

@@ -12,20 +12,12 @@ use super::labels::SelectorLabels;
 use super::nodes::{Held, Nodes, Rank};
 use super::pod_affinity::{AffinityTerms, about};
 use super::spread;
+use crate::limits::{MOST_CLASSES_AROUND, MOST_CLASSES_EXCLUDING, MOST_COUNTERS};
 use crate::model::{AffinityTerm, Cluster, Pod, PodIndex, Selector};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Upper bound on the equivalence classes of members for which pods are counted. Members of further classes fit nowhere, because their
-/// constraints are not evaluated.
-const MOST_LOOKERS: usize = 64;
-/// Upper bound on the counters; if classes of members would need more, further classes fit nowhere, either.
-const MOST_RULES: usize = 128;
-
-/// Upper bound on the classes of members whose affinity is evaluated before nodes are left out.
-const FEW_KINDS: usize = 4;
 
 /// Number of a domain of a key; [`NOWHERE`] for a node without the label.
 pub(super) type Domain = u32;
@@ -157,8 +149,8 @@ impl<'a> Neighbours<'a> {
     ) -> Option<Self> {
         let repelling = repelling(cluster, members, held);
         let Kinds { mut examples, mut of } = Kinds::new(cluster, members, &repelling);
-        examples.truncate(MOST_LOOKERS);
-        of.values_mut().for_each(|number| *number = (*number).min(MOST_LOOKERS));
+        examples.truncate(MOST_CLASSES_AROUND);
+        of.values_mut().for_each(|number| *number = (*number).min(MOST_CLASSES_AROUND));
         let terms = AffinityTerms::new(repelling.iter().copied());
         let about_one: BTreeSet<usize> = examples.iter().flat_map(|example| terms.about(cluster, example)).collect();
         let repelling = repelling.into_iter().enumerate().filter(|(number, _)| about_one.contains(number));
@@ -179,7 +171,7 @@ impl<'a> Neighbours<'a> {
         for example in &examples {
             let constraints = &example.constraints;
             let own = constraints.spread.len() + constraints.affinity.len() + constraints.anti_affinity.len();
-            if rules.rules.len() + own > MOST_RULES {
+            if rules.rules.len() + own > MOST_COUNTERS {
                 break;
             }
             rules.add_looker(cluster, nodes, example, &repelling);
@@ -328,18 +320,18 @@ impl<'a> Neighbours<'a> {
 
     /// Returns the class of a member: members of one class are equal for all inter-pod constraints.
     pub(super) fn kind(&self, member: PodIndex) -> usize {
-        self.rules.members.get(&member).copied().unwrap_or(MOST_LOOKERS)
+        self.rules.members.get(&member).copied().unwrap_or(MOST_CLASSES_AROUND)
     }
 
     /// Returns for each of these nodes, in order: whether the affinity of all members excludes it, and its domains,
-    /// for topology keys with at most half as many domains as these nodes. Only the first [`FEW_KINDS`] classes of
+    /// for topology keys with at most half as many domains as these nodes. Only the first [`MOST_CLASSES_EXCLUDING`] classes of
     /// members are evaluated.
     pub(super) fn around(&self, members: &[PodIndex], places: &[Rank]) -> Vec<(bool, Domains)> {
         let mut kinds: BTreeMap<usize, PodIndex> = BTreeMap::new();
         for member in members {
             kinds.entry(self.kind(*member)).or_insert(*member);
         }
-        let asked = || kinds.values().take(FEW_KINDS);
+        let asked = || kinds.values().take(MOST_CLASSES_EXCLUDING);
         let keys: Vec<&TopologyKey<'_>> =
             self.rules.keys.iter().filter(|key| 2 * key.domains <= places.len()).collect();
         let mut away: BTreeMap<usize, bool> = BTreeMap::new();

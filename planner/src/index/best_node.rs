@@ -7,6 +7,7 @@
 use super::node_capacity::{NodeCapacity, Scale, add, free_now};
 use crate::api::{Cost, CostBound, offset_priority};
 use crate::filters::{Nodes, Rank};
+use crate::limits::MOST_NODES_TIED;
 use crate::model::{Cluster, UnitKind, UnitRef};
 use crate::problem::InFlight;
 use crate::search::domains::fractional;
@@ -47,9 +48,6 @@ pub(crate) struct NodeChoice {
     /// Whether nothing cheaper exists there.
     pub(crate) proven: bool,
 }
-
-/// Upper bound on the nodes that are compared by what their victims lose.
-const MOST_TIED: usize = 16;
 
 /// The best nodes of all.
 pub(crate) struct Best {
@@ -101,7 +99,7 @@ impl BestNode {
             least.map(|cost| order.insert((cost, rank)));
         }
         let mut best: Option<(Cost, Rank)> = None;
-        let (mut choices, mut more) = (Vec::new(), MOST_TIED - 1);
+        let (mut choices, mut more) = (Vec::new(), MOST_NODES_TIED - 1);
         // The lowest bound of a node where a cheaper choice than the one found may exist.
         let mut unsure: Option<Cost> = None;
         let mut after = Bound::Unbounded;
@@ -135,7 +133,7 @@ impl BestNode {
         let (cost, _) = best?;
         choices.retain(|(other, _): &(Cost, Rank)| other.bound() == cost.bound());
         choices.sort_unstable();
-        choices.truncate(MOST_TIED);
+        choices.truncate(MOST_NODES_TIED);
         let ranks = choices.into_iter().map(|(_, rank)| rank).collect();
         Some(Best { ranks, least: unsure.map_or(cost, |least| least.min(cost)).bound() })
     }

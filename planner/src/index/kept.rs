@@ -2,12 +2,9 @@
 
 use super::capacities::Capacities;
 use crate::api::Respect;
+use crate::limits::{ANSWERS_KEPT, NODE_ANSWERS_KEPT};
 use crate::model::{Cluster, EquivalenceClass};
 use std::sync::Arc;
-
-/// Upper bounds on the cached classes and priorities, and on the capacities of nodes in all of them: about 200 bytes each.
-const MOST: usize = 128;
-const MOST_NODES: usize = 800_000;
 
 /// The cached capacities, the most recently used ones last.
 #[derive(Debug, Default)]
@@ -38,7 +35,9 @@ impl Kept {
     /// Returns capacities to the cache, and evicts the least recently used ones above the upper bounds.
     pub(crate) fn put(&mut self, known: Capacities) {
         self.0.push(known);
-        while self.0.len() > MOST || self.0.iter().map(|known| known.nodes.len()).sum::<usize>() > MOST_NODES {
+        while self.0.len() > ANSWERS_KEPT
+            || self.0.iter().map(|known| known.nodes.len()).sum::<usize>() > NODE_ANSWERS_KEPT
+        {
             self.0.remove(0);
         }
     }

@@ -8,14 +8,12 @@ use super::at_risk::{AtRisk, PodAtRisk};
 use super::violations::Risk;
 use crate::api::Refusal;
 use crate::filters::{Nodes, Rank, about};
-use crate::model::{ClassId, Cluster, EquivalenceClass, LARGEST, Node, NodeIndex, PodIndex, ResourceId, Row, clamped};
+use crate::limits::{MOST_IN_SUMS, MOST_RESOURCES};
+use crate::model::{ClassId, Cluster, EquivalenceClass, Node, NodeIndex, PodIndex, ResourceId, Row, clamped};
 use crate::problem::{Difference, InFlight};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Upper bound on the number of resources, because a set of them is stored as bits; the general algorithm processes more.
-const MOST_RESOURCES: usize = 64;
 
 /// Amounts in the order in which they are asked for; pods seldom ask for more than four.
 pub(crate) type Amounts = SmallVec<[i64; 4]>;
@@ -113,15 +111,15 @@ pub(crate) struct Scale {
 const NOWHERE: i64 = (1 << 52) + 1;
 
 /// Returns the request for a resource; [`NOWHERE`] if all nodes together offer less than a request
-/// above `LARGEST`.
+/// above `MOST_IN_SUMS`.
 fn asked(cluster: &Cluster, id: ResourceId, amount: i128) -> Option<i64> {
-    let exceeds_all_nodes = amount > LARGEST && cluster.offered(id) < amount;
+    let exceeds_all_nodes = amount > MOST_IN_SUMS && cluster.offered(id) < amount;
     if exceeds_all_nodes { Some(NOWHERE) } else { narrow(amount).filter(|amount| *amount > 0) }
 }
 
-/// Converts an amount to 64 bits; `None` if it is larger than `LARGEST`.
+/// Converts an amount to 64 bits; `None` if it is larger than `MOST_IN_SUMS`.
 fn narrow(amount: i128) -> Option<i64> {
-    i64::try_from(amount).ok().filter(|_| amount.abs() <= LARGEST)
+    i64::try_from(amount).ok().filter(|_| amount.abs() <= MOST_IN_SUMS)
 }
 
 impl Scale {
@@ -151,7 +149,7 @@ impl Scale {
         let start = id as usize * width;
         self.amounts.resize(self.amounts.len().max(start + width), 0);
         for (at, resource) in self.ids.iter().enumerate() {
-            // A larger request counts as `LARGEST`: the capacity that its eviction frees may be underestimated, never overestimated.
+            // A larger request counts as `MOST_IN_SUMS`: the capacity that its eviction frees may be underestimated, never overestimated.
             self.amounts[start + at] = clamped(class.requests.get(*resource));
         }
     }

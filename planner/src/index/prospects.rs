@@ -4,22 +4,11 @@
 use super::capacities::Capacities;
 use super::kept::Kept;
 use crate::filters::{Domains, Nodes, Pins, Rank, about};
+use crate::limits::{MORE_NODES, MOST_CLASSES_COUNTED, MOST_NODES_SEARCHED, MOST_PINNED_NODES, SMALL_CLUSTER};
 use crate::model::{ClassId, Cluster};
 use crate::problem::{Demand, InFlight};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Up to this number of nodes, all of them are evaluated.
-const FEW_NODES: usize = 64;
-/// If there are more nodes than this, and than twice the members, only the most promising ones are evaluated.
-const MANY_NODES: usize = 1024;
-
-/// Factor on the number of evaluated nodes for a gang with members of classes whose capacities are not computed.
-const MORE: usize = 4;
-
-/// Upper bound on the classes whose capacities are updated: the two with the smallest requests and the two with the largest. The others are
-/// assumed to fit, so that a gang of a hundred classes takes no more time.
-const MOST_CLASSES: usize = 4;
 
 /// The state of the cluster in which members are to fit.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,7 +37,7 @@ impl Prospects {
     /// Returns the bounds for the members of a demand; `None` if there are so few nodes that all of them are evaluated, or if amounts are
     /// too large to be represented.
     pub(crate) fn new(cluster: &Cluster, demand: &Demand, nodes: &Nodes<'_>, in_flight: &InFlight) -> Option<Self> {
-        if nodes.len() <= FEW_NODES {
+        if nodes.len() <= SMALL_CLUSTER {
             return None;
         }
         let mut members: BTreeMap<ClassId, (u32, u64)> = BTreeMap::new();
@@ -60,7 +49,7 @@ impl Prospects {
             let asks = cluster.class(*id).map(|class| cluster.share_of(&class.requests));
             (asks, cluster.pod_at(*example).map(|pod| pod.key.clone()))
         });
-        let (fewest, most) = (MOST_CLASSES / 2, sized.len().saturating_sub(MOST_CLASSES / 2));
+        let (fewest, most) = (MOST_CLASSES_COUNTED / 2, sized.len().saturating_sub(MOST_CLASSES_COUNTED / 2));
         let (known, others): (Vec<_>, Vec<_>) =
             sized.into_iter().enumerate().partition(|(number, _)| *number < fewest || *number >= most);
         let pinned = pinned(cluster, nodes, others.iter().map(|(_, (id, _))| *id));
@@ -173,7 +162,7 @@ impl Prospects {
             |rank: &Rank| self.others > 0 || self.classes.iter().any(|(known, _)| Self::fit(known, *rank, when) > 0);
         let mut useful: Vec<Rank> = ranks.iter().copied().filter(fits).collect();
         let members: u64 = self.classes.iter().map(|(_, members)| *members).sum::<u64>() + self.others;
-        let many = if self.others > 0 { MANY_NODES * MORE } else { MANY_NODES };
+        let many = if self.others > 0 { MOST_NODES_SEARCHED * MORE_NODES } else { MOST_NODES_SEARCHED };
         let most = many.max(usize::try_from(2 * members).unwrap_or(usize::MAX));
         if useful.len() <= most {
             return (useful, true);
@@ -219,13 +208,10 @@ impl Prospects {
     }
 }
 
-/// Upper bound on the nodes that a class can use for all of them to be evaluated.
-const FEW_PINS: usize = 64;
-
 /// Returns the nodes of those of some classes that labels restrict to few nodes.
 fn pinned(cluster: &Cluster, nodes: &Nodes<'_>, classes: impl Iterator<Item = ClassId>) -> BTreeSet<Rank> {
     let mut pins = Pins::new(cluster, nodes);
-    let of = |class| pins.of(&cluster.class(class)?.constraints).filter(|on| on.len() <= FEW_PINS);
+    let of = |class| pins.of(&cluster.class(class)?.constraints).filter(|on| on.len() <= MOST_PINNED_NODES);
     classes.filter_map(of).flatten().collect()
 }
 

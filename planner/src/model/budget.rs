@@ -6,14 +6,12 @@ use super::labels::LabelSet;
 use super::pod::Pod;
 use super::selector::Selector;
 use super::unit::Row;
+use crate::limits::MOST_SELECTOR_RULES;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use smol_str::SmolStr;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-
-/// Upper bound on the requirements and values of a selector.
-const MOST_REQUIREMENTS: usize = 100;
 
 /// Returns the selector unchanged, or, above the bound on its rules, a selector that matches every pod of the namespace. The latter
 /// protects at least as many pods, and matching thousands of pods against it takes no noticeable time.
@@ -22,7 +20,7 @@ fn bounded(selector: &LabelSelector) -> Selector {
     let rules = selector.match_expressions.iter().flatten();
     let asked: usize = rules.map(|rule| 1 + rule.values.as_ref().map_or(0, Vec::len)).sum();
     match labels + asked {
-        0..=MOST_REQUIREMENTS => Selector::from_object(selector),
+        0..=MOST_SELECTOR_RULES => Selector::from_object(selector),
         _ => Selector::from_object(&LabelSelector::default()),
     }
 }

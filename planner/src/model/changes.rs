@@ -5,11 +5,9 @@
 
 use super::equivalence::ClassId;
 use super::{BudgetIndex, GroupIndex, NodeIndex};
+use crate::limits::CHANGES_KEPT;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Number of changes that are kept; a cache that is further behind is rebuilt.
-const KEPT: usize = 1 << 15;
 
 /// Something that answers can depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +69,7 @@ impl ChangeLog {
         if noted[number] > *self.read.get_mut() {
             return;
         }
-        if self.kept.len() == KEPT {
+        if self.kept.len() == CHANGES_KEPT {
             self.kept.pop_front();
             self.dropped += 1;
         }

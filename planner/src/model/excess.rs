@@ -5,19 +5,9 @@
 use super::affinity::AffinityTerm;
 use super::constraints::{Constraints, NodeTerm};
 use super::selector::Selector;
-
-/// Terms of node affinity, and what they require of labels and fields.
-const NODE_RULES: usize = 300;
-/// Terms of pod affinity, and as many of anti-affinity.
-const TERMS: usize = 16;
-/// Rules on labels in all of these terms, and in topology spread constraints.
-const LABEL_RULES: usize = 100;
-/// Constraints of topology spread.
-const SPREADS: usize = 16;
-/// Ports of the node.
-const PORTS: usize = 100;
-/// Tolerations.
-const TOLERATIONS: usize = 500;
+use crate::limits::{
+    MOST_AFFINITY_TERMS, MOST_LABEL_RULES, MOST_NODE_RULES, MOST_PORTS, MOST_SPREADS, MOST_TOLERATIONS,
+};
 
 impl Constraints {
     /// Returns the first bound that is exceeded, in words.
@@ -25,13 +15,13 @@ impl Constraints {
         let of_node = |term: &NodeTerm| 1 + term.labels.len() + term.fields.len();
         let node_rules = self.node_affinity.iter().flatten().map(of_node).sum::<usize>() + self.node_selector.len();
         let counted: [(usize, usize, &str); 7] = [
-            (node_rules, NODE_RULES, "rules of node affinity"),
-            (self.affinity.len(), TERMS, "terms of pod affinity"),
-            (self.anti_affinity.len(), TERMS, "terms of pod anti-affinity"),
-            (self.label_rules(), LABEL_RULES, "rules on labels of other pods"),
-            (self.spread.len(), SPREADS, "topology spread constraints"),
-            (self.exclusive.len(), PORTS, "host ports and claims for one pod"),
-            (self.tolerations.len(), TOLERATIONS, "tolerations"),
+            (node_rules, MOST_NODE_RULES, "rules of node affinity"),
+            (self.affinity.len(), MOST_AFFINITY_TERMS, "terms of pod affinity"),
+            (self.anti_affinity.len(), MOST_AFFINITY_TERMS, "terms of pod anti-affinity"),
+            (self.label_rules(), MOST_LABEL_RULES, "rules on labels of other pods"),
+            (self.spread.len(), MOST_SPREADS, "topology spread constraints"),
+            (self.exclusive.len(), MOST_PORTS, "host ports and claims for one pod"),
+            (self.tolerations.len(), MOST_TOLERATIONS, "tolerations"),
         ];
         let (count, most, what) = counted.into_iter().find(|(count, most, _)| count > most)?;
         Some(format!("{count} {what}, more than the {most} that Giveway evaluates"))

@@ -6,13 +6,11 @@ use super::equivalence::EquivalenceClass;
 use super::labels::{KnownLabels, LabelMap};
 use super::origin::Origin;
 use super::pod::Pod;
+use crate::limits::PARTS_KEPT;
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
-
-/// Number of values up to which those that are not used any more are kept.
-const ALWAYS_KEPT: usize = 1024;
 
 /// Values of one type, each stored once.
 struct Interner<T> {
@@ -23,7 +21,7 @@ struct Interner<T> {
 
 impl<T> Default for Interner<T> {
     fn default() -> Self {
-        Self { values: HashSet::new(), sweep_at: ALWAYS_KEPT }
+        Self { values: HashSet::new(), sweep_at: PARTS_KEPT }
     }
 }
 
@@ -35,7 +33,7 @@ impl<T: Eq + Hash> Interner<T> {
         }
         if self.values.len() >= self.sweep_at {
             self.values.retain(|value| Arc::strong_count(value) > 1);
-            self.sweep_at = (2 * self.values.len()).max(ALWAYS_KEPT);
+            self.sweep_at = (2 * self.values.len()).max(PARTS_KEPT);
             self.values.shrink_to(self.sweep_at);
         }
         self.values.insert(Arc::clone(&value));
@@ -102,6 +100,6 @@ mod tests {
         for n in 0..20_000_usize {
             drop(interner.share(Arc::new(n)));
         }
-        assert!(interner.values.len() <= 2 * ALWAYS_KEPT, "{}", interner.values.len());
+        assert!(interner.values.len() <= 2 * PARTS_KEPT, "{}", interner.values.len());
     }
 }

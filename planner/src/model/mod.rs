@@ -32,6 +32,7 @@ mod storage;
 mod unit;
 mod unit_kind;
 
+pub use crate::limits::MAX_GRACEFUL_TERMINATION;
 pub use budget::Budget;
 pub use cluster::{Cluster, Protection, not_served};
 pub use error::ModelError;
@@ -40,14 +41,14 @@ pub use group::Group;
 pub use key::ObjectKey;
 pub use labels::Labels;
 pub use node::{Node, Taint};
-pub use pod::{MAX_GRACEFUL_TERMINATION, Pod, PodPhase};
+pub use pod::{Pod, PodPhase};
 pub use reservation::Reservation;
 pub use resources::{ResourceId, Resources, is_counted};
 pub use unit_kind::UnitKind;
 
 pub(crate) use affinity::{AffinityTerm, NamespaceSet, SpreadConstraint};
 pub(crate) use changes::Change;
-pub(crate) use cluster::{Free, LARGEST, clamped};
+pub(crate) use cluster::{Free, clamped};
 pub(crate) use constraints::{Constraints, Exclusive, NodeTerm, Requirement};
 pub(crate) use equivalence::{ClassId, EquivalenceClass};
 pub(crate) use memory::CacheSlot;

@@ -12,6 +12,7 @@ use super::origin::Origin;
 use super::requests;
 use super::resources::ResourceNames;
 use super::unit::Given;
+use crate::limits::MAX_GRACEFUL_TERMINATION;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::{critical, keys, labels, membership, native, priority};
 use k8s_openapi::api::core::v1::{Pod as PodObject, PodSpec, PodStatus, Volume};
@@ -26,9 +27,6 @@ const ANNOTATION_MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Grace period in seconds of a pod that specifies none.
 const DEFAULT_GRACE: i64 = 30;
-/// The longest grace period, in seconds, that an evicted pod keeps, and the longest for which a preemptor waits for the capacity of a
-/// terminating pod. The user who deletes a pod chooses its grace period: one of years would block the capacity from all preemptors.
-pub const MAX_GRACEFUL_TERMINATION: i64 = 3600;
 
 /// A pod. The fields that it shares with other pods, those of its [`Origin`], are read as fields of the pod.
 #[derive(Clone, Debug, PartialEq)]

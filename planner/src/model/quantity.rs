@@ -3,12 +3,12 @@
 //! A quantity is stored in nano units in an `i128`, so that every value that the API server accepts for a resource is exact;
 //! only a value that does not fit is an error, and the error contains the text.
 
+use crate::limits::QUANTITY_DIGITS;
+
 /// One unit, in nano units.
 pub const UNIT: i128 = 1_000_000_000;
 /// A thousandth of a unit, in nano units.
 const MILLI: i128 = 1_000_000;
-/// Digits after which a number cannot be of any use; bounds the work for hostile input.
-const MAX_DIGITS: usize = 64;
 
 /// Error for a text that is not a quantity, or a quantity that is too large to be represented.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,7 +26,7 @@ pub struct QuantityError {
 /// The text is not a quantity, or its value does not fit.
 pub fn parse(text: &str) -> Result<i128, QuantityError> {
     // The error quotes a bounded part of the text.
-    let fail = |problem| QuantityError { text: text.chars().take(MAX_DIGITS).collect(), problem };
+    let fail = |problem| QuantityError { text: text.chars().take(QUANTITY_DIGITS).collect(), problem };
     let (negative, rest) = match text.as_bytes().first() {
         None => return Err(fail("must not be empty")),
         Some(b'-') => (true, &text[1..]),
@@ -44,7 +44,7 @@ pub fn parse(text: &str) -> Result<i128, QuantityError> {
     }
     // The API server keeps leading and trailing zeros as they were written.
     let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
-    if whole.len() + fraction.len() > MAX_DIGITS {
+    if whole.len() + fraction.len() > QUANTITY_DIGITS {
         return Err(fail("has too many digits"));
     }
     let scale = QuantityScale::of(suffix).ok_or_else(|| {

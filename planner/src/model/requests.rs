@@ -7,6 +7,7 @@
 use super::error::ModelError;
 use super::quantity;
 use super::resources::{ResourceNames, Resources};
+use crate::limits::MOST_REQUESTED;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod as PodObject, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use std::collections::BTreeMap;
@@ -14,9 +15,6 @@ use std::collections::BTreeMap;
 /// Amounts by name of the resource.
 type Amounts<'a> = BTreeMap<&'a str, i128>;
 type Quantities = BTreeMap<String, Quantity>;
-
-/// No pod or node has more of anything, in the scheduler's unit, so that no sum over a cluster can overflow.
-const MOST: i128 = 1 << 96;
 
 /// Returns the requests of a pod, with an error that names the field if a quantity cannot be parsed or is negative, or a sum is too large.
 ///
@@ -264,7 +262,7 @@ impl<'a> RequestReader<'a> {
             let amount = if name == "cpu" { quantity::ceil_milli(nano) } else { quantity::ceil_unit(nano) };
             match amount {
                 amount if self.in_64_bits => Ok((name, if fits_64_bits(amount) { amount } else { 0 })),
-                amount if amount > MOST => Err(self.too_large(name, path)),
+                amount if amount > MOST_REQUESTED => Err(self.too_large(name, path)),
                 amount => Ok((name, amount)),
             }
         };

@@ -2,11 +2,9 @@
 //! budget is guaranteed (KEP-3280).
 
 use super::in_flight::InFlight;
+use crate::limits::BUDGETS_COPIED;
 use crate::model::{Budget, BudgetIndex, Cluster, PodIndex, Unit};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// If the budgets of some pods, added up over the pods, are more than one in this number of all budgets, the counts of all are copied.
-const MANY: usize = 16;
 
 /// The budgets that potential victims are under.
 #[derive(Default)]
@@ -162,7 +160,7 @@ impl<'a> Budgets<'a> {
             return (0, false);
         }
         let sets = units.clone().flat_map(|unit| &unit.pods).map(|pod| self.of_pod(*pod).len());
-        if sets.sum::<usize>() > self.len() / MANY {
+        if sets.sum::<usize>() > self.len() / BUDGETS_COPIED {
             let mut tally = tally.clone();
             let violations = units.map(|unit| self.add(&mut tally, unit)).sum();
             return (violations, tally.breached > 0);

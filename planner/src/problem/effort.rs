@@ -2,27 +2,11 @@
 //! decision, so that a decision takes less than 100 ms in any cluster (`planner/BENCHMARKS.md`). Counting instead of timing gives the same
 //! decision on a busy machine.
 
+use crate::limits::{
+    ADDON_LOOKS, DECISION_LOOKS, ELSEWHERE_LOOKS, EXPLANATION_LOOKS, LAST_RESORT_LOOKS, NODE_LOOKS, PLAIN_LOOKS,
+};
 use std::cell::Cell;
 use std::rc::Rc;
-
-/// Looks that a decision for a preemptor may use to choose victims.
-const DECISION: usize = 320_000;
-/// Further looks, reserved to place the members with all potential victims removed, if it is known that they fit then but the looks above
-/// were used up before a placement was found.
-const LAST_RESORT: usize = 80_000;
-/// Looks that the choice of victims on one of the nodes for a single pod may use. It does not depend on what other nodes took, so that the
-/// choice can be kept from one decision to the next.
-const NODE: usize = 40_000;
-/// Looks of the plain greedy placement, each of which takes about a hundredth of a microsecond: as many as classes × nodes.
-const PLAIN: usize = 5_000_000;
-/// Looks that the explanation of a shortfall may use.
-const WORDS: usize = 150_000;
-/// Looks that the search for one critical add-on may use.
-const RESCUE: usize = 120_000;
-/// Looks that the check which pods fit on other nodes may use. Beyond them no pod is taken to fit elsewhere, which affects later steps of the order only.
-const ELSEWHERE: usize = 60_000;
-/// Looks that the exact search on one node may use, so that other nodes are searched, too.
-pub(crate) const ON_ONE_NODE: usize = 20_000;
 
 /// The remaining looks; a clone shares the count with the original.
 #[derive(Clone, Debug)]
@@ -40,32 +24,32 @@ impl Effort {
 
     /// The effort for a decision.
     pub(crate) fn of_decision() -> Self {
-        Self::new(DECISION, LAST_RESORT)
+        Self::new(DECISION_LOOKS, LAST_RESORT_LOOKS)
     }
 
     /// The effort for the choice of victims on one node.
     pub(crate) fn of_node() -> Self {
-        Self::new(NODE, 0)
+        Self::new(NODE_LOOKS, 0)
     }
 
     /// The effort for plain greedy placements.
     pub(crate) fn of_plain() -> Self {
-        Self::new(PLAIN, 0)
+        Self::new(PLAIN_LOOKS, 0)
     }
 
     /// The effort for the explanation of a shortfall.
     pub(crate) fn of_words() -> Self {
-        Self::new(WORDS, 0)
+        Self::new(EXPLANATION_LOOKS, 0)
     }
 
     /// The effort for the search for one critical add-on.
     pub(crate) fn of_search() -> Self {
-        Self::new(RESCUE, 0)
+        Self::new(ADDON_LOOKS, 0)
     }
 
     /// The effort for the check which pods fit on other nodes.
     pub(crate) fn of_places() -> Self {
-        Self::new(ELSEWHERE, 0)
+        Self::new(ELSEWHERE_LOOKS, 0)
     }
 
     /// Uses some looks; returns false if fewer are left.

@@ -13,7 +13,7 @@ mod reserved;
 
 pub(crate) use budgets::{Budgets, Tally};
 pub(crate) use demand::{Demand, MemberClass};
-pub(crate) use effort::{Effort, ON_ONE_NODE};
+pub(crate) use effort::Effort;
 pub(crate) use elsewhere::Elsewhere;
 pub(crate) use in_flight::{Difference, InFlight};
 pub(crate) use placements::placements;

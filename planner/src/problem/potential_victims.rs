@@ -5,6 +5,7 @@
 
 use crate::api::offset_priority;
 use crate::filters::{Nodes, Rank};
+use crate::limits::SMALL_UNIT;
 use crate::model::{Cluster, PodIndex, Unit, UnitPods, UnitRef};
 use crate::problem::importance;
 use crate::problem::in_flight::InFlight;
@@ -13,9 +14,6 @@ use std::collections::BTreeMap;
 
 /// Index of a unit in [`PotentialVictims::units`].
 pub(crate) type UnitIndex = usize;
-
-/// Up to this number of pods, the pods of a unit on a node are found by filtering the pods of the unit.
-const SMALL_UNIT: usize = 16;
 
 /// All units that may be evicted for a preemptor.
 pub(crate) struct PotentialVictims<'a> {

@@ -3,12 +3,10 @@
 //! node on which it has pods.
 
 use crate::filters::{Occupancy, Rank};
+use crate::limits::MOST_IN_MATRIX;
 use crate::model::{PodIndex, ResourceId};
 use crate::problem::{Problem, UnitIndex, weight};
 use std::ops::Range;
-
-/// Upper bound on amounts. Problems with larger ones are solved with the occupancy, which has no bound.
-const LARGEST: i128 = 1 << 58;
 
 /// Nodes, units, and which units are removed.
 #[derive(Clone)]
@@ -66,7 +64,7 @@ impl Matrix {
         // In an order that does not depend on when resources were first seen: prices are sums that are rounded.
         let ids = problem.cluster.in_order(pod.requests.iter().map(|(id, _)| id).collect());
         let asked: Vec<(ResourceId, i128)> = ids.into_iter().map(|id| (id, pod.requests.get(id))).collect();
-        let narrow = |amount: i128| i64::try_from(amount).ok().filter(|_| amount.abs() <= LARGEST);
+        let narrow = |amount: i128| i64::try_from(amount).ok().filter(|_| amount.abs() <= MOST_IN_MATRIX);
         let request: Vec<i64> = asked.iter().map(|(_, amount)| narrow(*amount)).collect::<Option<_>>()?;
         let usable: Vec<Rank> = (0..problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none()).collect();
         let mut local: Vec<Option<usize>> = vec![None; problem.nodes.len()];
@@ -121,9 +119,9 @@ impl Matrix {
                 self.amounts.resize(self.places.len() * width, 0);
             }
             for (at, (id, _)) in asked.iter().enumerate() {
-                let amount = i64::try_from(class.requests.get(*id).min(LARGEST + 1)).ok()?;
+                let amount = i64::try_from(class.requests.get(*id).min(MOST_IN_MATRIX + 1)).ok()?;
                 let sum = &mut self.amounts[(self.places.len() - 1) * width + at];
-                *sum = sum.checked_add(amount).filter(|sum| i128::from(*sum) <= LARGEST)?;
+                *sum = sum.checked_add(amount).filter(|sum| i128::from(*sum) <= MOST_IN_MATRIX)?;
             }
         }
         if self.places.len() > start {

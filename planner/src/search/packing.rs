@@ -2,12 +2,10 @@
 //! trying every node for every member.
 
 use crate::filters::{Occupancy, Rank};
+use crate::limits::{PACKING_SIZE, PACKING_TRIES};
 use crate::model::PodIndex;
 use crate::problem::{MemberClass, Problem};
 use crate::search::greedy::fill_up_to;
-/// Up to this product of members and nodes an input is small; and the upper bound on the placements that are tried.
-const FEW: usize = 32;
-const TRIES: usize = 1_500;
 
 /// Members with their nodes.
 type Placed = Vec<(PodIndex, Rank)>;
@@ -25,7 +23,7 @@ pub(crate) fn try_everything(problem: &Problem<'_>, room: &Occupancy<'_>, goal: 
     }
     let members: Vec<(PodIndex, &MemberClass)> =
         problem.classes.iter().flat_map(|class| class.members.iter().map(move |member| (*member, class))).collect();
-    let mut attempt = PackingAttempt { problem, room: room.clone(), goal, placed: Vec::new(), tries: TRIES };
+    let mut attempt = PackingAttempt { problem, room: room.clone(), goal, placed: Vec::new(), tries: PACKING_TRIES };
     if attempt.place(&members) {
         return Some(attempt.placed);
     }
@@ -34,7 +32,7 @@ pub(crate) fn try_everything(problem: &Problem<'_>, room: &Occupancy<'_>, goal: 
         return None;
     }
     // A member with inter-pod constraints may have to be placed before or after the others.
-    attempt.tries = TRIES;
+    attempt.tries = PACKING_TRIES;
     let mut waiting: Vec<(&[PodIndex], &MemberClass)> =
         problem.classes.iter().map(|class| (class.members.as_slice(), class)).collect();
     if attempt.place_in_any_order(&mut waiting) {
@@ -46,7 +44,7 @@ pub(crate) fn try_everything(problem: &Problem<'_>, room: &Occupancy<'_>, goal: 
 
 /// Returns true if there are so few members and nodes that every placement is tried.
 pub(super) fn small(problem: &Problem<'_>) -> bool {
-    problem.demand.members.len() * problem.nodes.len() <= FEW
+    problem.demand.members.len() * problem.nodes.len() <= PACKING_SIZE
 }
 
 /// Returns true if [`pack`] finds a placement whenever one exists, unless it [gave up](crate::problem::Effort::exhausted_times).

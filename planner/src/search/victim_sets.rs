@@ -5,13 +5,11 @@
 
 use crate::api::offset_priority;
 use crate::filters::{Occupancy, Rank};
+use crate::limits::MANY_PODS;
 use crate::model::{Pod, PodIndex, ResourceId, Unit};
 use crate::problem::{MemberClass, Problem, Tally, UnitIndex, importance, ranks};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
-
-/// Computing the gain of units with more pods than this counts as effort, because it reads many nodes.
-const MANY_PODS: usize = 64;
 
 /// Units that must be evicted for at least one more member to fit on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]

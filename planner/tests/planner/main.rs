@@ -19,6 +19,7 @@ mod large_gangs;
 mod layers;
 mod least_cost;
 mod lending;
+mod limits;
 mod losses;
 mod many_classes;
 mod model;

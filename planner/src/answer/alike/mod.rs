@@ -8,6 +8,7 @@ use super::assembly;
 use crate::api::{Context, Decision, Strategy};
 use crate::filters::{Nodes, Occupancy, Rank, about, repelled};
 use crate::index::{BestNode, Capacities, Kept, NodeChoice, Risk, Searched, bound, outline};
+use crate::limits::LOOKS_AT_A_NODE;
 use crate::model::{Cluster, EquivalenceClass, Pod, PodIndex, UnitRef};
 use crate::problem::{Demand, Effort, Elsewhere, InFlight, Problem, UnitIndex, placements};
 use crate::search::{Found, Matrix, fill_rest, greedy_matrix, kep5710, least_cost};
@@ -274,9 +275,6 @@ fn of_amounts<'n>(cluster: &'n Cluster, nodes: &'n Nodes<'n>, in_flight: &InFlig
     let ranks = (0..nodes.len()).map(|rank| nodes.place(rank));
     Occupancy::of_amounts(cluster, nodes, &in_flight.reserved.among(cluster, ranks))
 }
-
-/// Looks that choosing the victims on one node takes, in addition to its searches.
-const LOOKS_AT_A_NODE: usize = 200;
 
 /// Returns what a strategy chooses on one node; `None` if there is no choice. Without `elsewhere`, the choice depends on the node alone.
 fn on_one_node<T>(

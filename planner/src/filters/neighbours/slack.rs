@@ -7,11 +7,9 @@
 
 use super::{CountedPods, Domain, NOWHERE, Neighbours};
 use crate::filters::Rank;
+use crate::limits::MOST_SKEW_DOMAINS;
 use crate::model::{Cluster, PodIndex};
 use std::ops::Range;
-
-/// Upper bound on the domains of a constraint; above it, the members are placed again instead.
-const MOST_DOMAINS: usize = 64;
 
 /// Remaining skew of placed members.
 pub(crate) struct Slack {
@@ -44,7 +42,8 @@ impl Neighbours<'_> {
         let looker = self.rules.members.get(&member).and_then(|looker| self.rules.lookers.get(*looker));
         for (counter, skew, min_domains, itself) in looker.into_iter().flat_map(|looker| &looker.spread) {
             let (over, counts) = (&self.reach[*counter].over, &self.counts[*counter]);
-            let Some((domain, domains)) = self.domain(*counter, place).filter(|(_, all)| *all <= MOST_DOMAINS) else {
+            let Some((domain, domains)) = self.domain(*counter, place).filter(|(_, all)| *all <= MOST_SKEW_DOMAINS)
+            else {
                 continue;
             };
             let left = &mut slack.left[*counter];
@@ -83,7 +82,7 @@ impl Neighbours<'_> {
                 CountedPods::Unwanted(..) | CountedPods::Guards(_) => continue,
             }
             let Some((domain, domains)) = self.domain(counter, place) else { continue };
-            sure &= domains <= MOST_DOMAINS;
+            sure &= domains <= MOST_SKEW_DOMAINS;
             let left = &mut slack.left[counter];
             if left.is_empty() || !self.reach[counter].counted[place] {
                 continue;

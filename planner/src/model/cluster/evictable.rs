@@ -1,15 +1,13 @@
 //! What evictions can free on a node: sums over its pods, priority by priority, updated with every change of a pod, so that a decision
 //! reads priorities and not pods.
 
+use crate::limits::MOST_IN_SUMS;
 use crate::model::{ResourceId, Resources, Role, Row};
 use smallvec::SmallVec;
 
-/// Upper bound on the amounts of a pod in sums, which keep it small enough to be added up; a larger request counts as this one.
-pub(crate) const LARGEST: i128 = 1 << 52;
-
 /// Returns an amount within the upper bound.
 pub(crate) fn clamped(amount: i128) -> i64 {
-    i64::try_from(amount.clamp(-LARGEST, LARGEST)).unwrap_or(0)
+    i64::try_from(amount.clamp(-MOST_IN_SUMS, MOST_IN_SUMS)).unwrap_or(0)
 }
 
 /// Sums over the pods of a node that every preemptor of a higher priority may evict.

@@ -38,7 +38,7 @@ use crate::model::memory::CacheSlot;
 use counted::CountedIds;
 use devices::Devices;
 use evictable::Evictable;
-pub(crate) use evictable::{LARGEST, clamped};
+pub(crate) use evictable::clamped;
 pub(crate) use free::Free;
 use giveway_crds::priority::Classes;
 use group_units::Running;

@@ -3,11 +3,9 @@
 
 use crate::api::Cost;
 use crate::filters::Rank;
+use crate::limits::MOST_TIES;
 use crate::model::PodIndex;
 use crate::problem::{Problem, Tally, UnitIndex};
-
-/// Upper bound on the choices that are compared by what the victims lose, because they are equal before.
-const MOST_TIES: usize = 512;
 
 /// The capacity on which branch and bound tries sets of victims: units are removed and put back one by one, and it tells whether the wanted
 /// number of members fits without those that are removed. It is an occupancy, one node of it, or a matrix of amounts.

@@ -5,6 +5,7 @@
 
 use super::CandidatePlan;
 use crate::api::{Cost, CostBound, offset_priority};
+use crate::limits::{MANY_UNITS, VERY_MANY_UNITS};
 use crate::search::domains::fractional;
 use crate::search::matrix::Matrix;
 /// Lower bounds for plans that violate no budget.
@@ -16,10 +17,6 @@ pub(super) struct Bound {
     /// Up to this difference from the bound, a plan is not improved.
     slack: u64,
 }
-
-/// Above `MANY_UNITS` units a search is only worth its effort if it can save a pod, above `VERY_MANY_UNITS` a fiftieth of the bound.
-const MANY_UNITS: usize = 64;
-const VERY_MANY_UNITS: usize = 500;
 
 impl Bound {
     /// The bounds for the units of `matrix`, of which none is removed.

@@ -21,6 +21,7 @@ mod under;
 
 use crate::api::{Cost, CostBound};
 use crate::filters::{Occupancy, Rank};
+use crate::limits::{MATRIX_CHECKS, MATRIX_UNITS, PLACED_CHECKS, PLACED_LOOKS, PLACED_UNITS};
 use crate::model::PodIndex;
 use crate::problem::{Problem, UnitIndex};
 use crate::search::found::Found;
@@ -32,15 +33,6 @@ use completion::{OccupancyTrial, complete, complete_matrix};
 use giveway_crds::wording::{counted, part_of};
 use lower_bound::Bound;
 pub(crate) use one_pod::search as one_pod;
-
-/// Up to these numbers of units, all their subsets are searched: if a check is cheap, and if it takes a placement of all members.
-const FEW_UNITS: usize = 18;
-const VERY_FEW_UNITS: usize = 12;
-/// Upper bounds on the subsets that are searched then: if a check is cheap, and if it takes a placement of all members.
-const CHEAP_CHECKS: usize = 40_000;
-const DEAR_CHECKS: usize = 1_500;
-/// Upper bound on the looks at a node for a member, in all those placements together.
-const LOOKS: usize = 400_000;
 
 /// A plan under comparison.
 #[derive(Clone)]
@@ -99,12 +91,12 @@ fn useful(problem: &Problem<'_>, cost: &Cost) -> Vec<UnitIndex> {
 /// at least.
 fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut CandidatePlan) -> CostBound {
     let mut bound = Bound::new(matrix, best);
-    if bound.reached(&best.cost) && matrix.units.len() > FEW_UNITS {
+    if bound.reached(&best.cost) && matrix.units.len() > MATRIX_UNITS {
         return best.cost.bound();
     }
     let units = matrix.units();
-    if units.len() <= FEW_UNITS {
-        let mut exact = Exact::new(problem, best.cost, CHEAP_CHECKS);
+    if units.len() <= MATRIX_UNITS {
+        let mut exact = Exact::new(problem, best.cost, MATRIX_CHECKS);
         let ended = exact.run(&mut matrix.clone(), &mut matrix.clone(), &units, true);
         take_better(exact.into_best().and_then(|victims| complete_matrix(problem, matrix, &victims)), best);
         if ended {
@@ -127,9 +119,9 @@ fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candida
 fn improve_room(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut CandidatePlan, goal: usize) -> CostBound {
     let units = useful(problem, &best.cost);
     let looks = problem.nodes.len().max(1) * problem.demand.members.len().max(1);
-    if units.len() <= VERY_FEW_UNITS {
+    if units.len() <= PLACED_UNITS {
         let exhausted_times = problem.effort.exhausted_times();
-        let mut exact = Exact::new(problem, best.cost, DEAR_CHECKS.min(LOOKS / looks));
+        let mut exact = Exact::new(problem, best.cost, PLACED_CHECKS.min(PLACED_LOOKS / looks));
         let (mut least, mut most) =
             (OccupancyTrial::new(problem, room, goal), OccupancyTrial::new(problem, room, goal));
         let ended = exact.run(&mut least, &mut most, &units, !room.looks_around());
@@ -153,11 +145,11 @@ fn take_better(other: Option<CandidatePlan>, best: &mut CandidatePlan) {
 /// once. If there are few units, every subset is tried.
 fn from_nothing(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
     let units: Vec<UnitIndex> = (0..problem.potential.units.len()).collect();
-    if units.len() > VERY_FEW_UNITS || !packing::small(problem) {
+    if units.len() > PLACED_UNITS || !packing::small(problem) {
         return None;
     }
     for goal in (problem.demand.need..=problem.demand.wanted).rev() {
-        let mut exact = Exact::unbounded(problem, DEAR_CHECKS);
+        let mut exact = Exact::unbounded(problem, PLACED_CHECKS);
         let (mut least, mut most) =
             (OccupancyTrial::new(problem, room, goal), OccupancyTrial::new(problem, room, goal));
         exact.run(&mut least, &mut most, &units, !room.looks_around());

@@ -5,6 +5,7 @@ use super::completion::NodeTrial;
 use super::found;
 use crate::api::{Cost, CostBound};
 use crate::filters::{Occupancy, Rank};
+use crate::limits::{NODE_CHECKS, NODE_UNITS, NODES_WITH_TIES};
 use crate::model::{PodIndex, ResourceId, Unit};
 use crate::problem::{Problem, UnitIndex, weight};
 use crate::search::domains::fractional;
@@ -13,11 +14,6 @@ use crate::search::least_cost::branch_and_bound::Exact;
 use crate::search::least_cost::ties::settle;
 use crate::search::near::Near;
 use crate::search::reprieve::reprieve;
-/// Up to this number of units on a node all their subsets are searched, and at most this number of subsets on all nodes.
-const FEW_UNITS: usize = 40;
-const CHECKS: usize = 30_000;
-/// Up to this number of nodes, the tie-breaks of step 9 are searched as well.
-const FEW_NODES: usize = 16;
 
 /// Improves on `first`, the plan of KEP-5710 step by step, or finds one where it found none
 /// (guaranteed budgets).
@@ -32,11 +28,11 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
     let near = Near::new(problem, room);
     let trial = || NodeTrial { room: room.clone(), member, rank: 0, near: &near };
     let mut trials = None;
-    let (mut checks, mut complete) = (CHECKS.min(problem.effort.left()), true);
+    let (mut checks, mut complete) = (NODE_CHECKS.min(problem.effort.left()), true);
     for rank in (0..problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none()) {
         let useful = useful(problem, room, member, rank);
         let Some(units) = promising(problem, room, &useful, best.as_ref().map(|best| &best.cost)) else { continue };
-        if units.len() > FEW_UNITS || checks == 0 {
+        if units.len() > NODE_UNITS || checks == 0 {
             complete = false;
             continue;
         }
@@ -101,7 +97,7 @@ fn promising(
     // Without budgets and inter-pod constraints the node's lowest sufficient priority is known, and no choice has fewer than one pod.
     if cost.victim_pods == 1
         && !room.looks_around()
-        && problem.nodes.len() > FEW_NODES
+        && problem.nodes.len() > NODES_WITH_TIES
         && (problem.budgets.is_empty() || !units.iter().any(budgeted))
     {
         return None;
@@ -109,7 +105,8 @@ fn promising(
     let units: Vec<UnitIndex> = units.iter().copied().filter(|number| unit(number).priority <= ceiling).collect();
     let lightest = units.iter().map(|number| weight(unit(number))).min()?;
     // With many nodes, choices of equal weight are not searched: they differ only in tie-breaks.
-    let worth = lightest < cost.priority_sum || (lightest == cost.priority_sum && problem.nodes.len() <= FEW_NODES);
+    let worth =
+        lightest < cost.priority_sum || (lightest == cost.priority_sum && problem.nodes.len() <= NODES_WITH_TIES);
     worth.then_some(units)
 }
 

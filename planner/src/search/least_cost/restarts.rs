@@ -4,20 +4,17 @@
 use super::CandidatePlan;
 use super::completion::complete;
 use crate::filters::Occupancy;
+use crate::limits::{RESTART_LOOKS, RESTARTS};
 use crate::problem::{Problem, UnitIndex};
 use crate::search::greedy::place;
 use crate::search::numbers::Numbers;
 
-/// Upper bounds on the attempts, and on the looks in all of them.
-const ATTEMPTS: usize = 48;
-const LOOKS: usize = 3_000;
-
 /// Replaces `best` by a cheaper plan if one is found.
 pub(super) fn run(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut CandidatePlan, goal: usize) {
-    let floor = problem.effort.left().saturating_sub(LOOKS);
+    let floor = problem.effort.left().saturating_sub(RESTART_LOOKS);
     let mut numbers = Numbers::new();
-    spare_one_by_one(problem, room, best, goal, problem.effort.left().saturating_sub(LOOKS / 2));
-    for attempt in 0..ATTEMPTS {
+    spare_one_by_one(problem, room, best, goal, problem.effort.left().saturating_sub(RESTART_LOOKS / 2));
+    for attempt in 0..RESTARTS {
         if best.victims.is_empty() || problem.effort.left() <= floor {
             return;
         }
@@ -55,7 +52,7 @@ pub(super) fn run(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candid
 /// Tries for every victim, the most important first, to place the members without its eviction, as long as more than `floor` looks are
 /// left.
 fn spare_one_by_one(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut CandidatePlan, goal: usize, floor: usize) {
-    for unit in best.victims.clone().into_iter().take(ATTEMPTS) {
+    for unit in best.victims.clone().into_iter().take(RESTARTS) {
         if problem.effort.left() <= floor {
             return;
         }

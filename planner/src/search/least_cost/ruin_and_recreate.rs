@@ -5,16 +5,12 @@
 //! enough members fit, and victims that are no longer needed are put back. Steps with a slightly higher cost are accepted at first,
 //! and ever more rarely, so that the search leaves the neighbourhood of its start.
 
+use crate::limits::{RUIN_EFFORT, RUIN_PATIENCE, RUIN_RETURNS, RUIN_STEPS};
 use crate::problem::{Problem, UnitIndex};
 use crate::search::least_cost::chance::{ONE, luck, no_luck, part, rarely, ratio, share, worse_is_kept};
 use crate::search::least_cost::under::Under;
 use crate::search::matrix::Matrix;
 use crate::search::numbers::Numbers;
-/// Upper bounds on the steps, and on the amounts that are read.
-const STEPS: usize = 1_500;
-const EFFORT: usize = 6_000_000;
-/// Amounts read without an improvement after which the search ends, if the cost is at most a twentieth above the lower bound.
-const PATIENCE: usize = 1_500_000;
 /// Surcharges on a price for a budget violation, and for a victim above the highest priority so far: more than all pods of the plan can
 /// weigh.
 const VIOLATION: u128 = 1_000_000_000_000_000_000;
@@ -52,9 +48,9 @@ pub(super) fn run(
     }
     let first = rebuild.score();
     let (mut current, mut best, mut victims, mut found) = (first, first, rebuild.gone.clone(), 0);
-    for step in 0..STEPS {
+    for step in 0..RUIN_STEPS {
         let near = |weight| best.violations == 0 && best.weight <= weight;
-        let limit = if near(weight + weight / 20) { EFFORT.min(found + PATIENCE) } else { EFFORT };
+        let limit = if near(weight + weight / 20) { RUIN_EFFORT.min(found + RUIN_PATIENCE) } else { RUIN_EFFORT };
         if rebuild.effort > limit || (near(weight) && ceiling_is_tight) {
             break;
         }
@@ -66,7 +62,7 @@ pub(super) fn run(
         rebuild.ruin(lower);
         let rebuilt = rebuild.recreate();
         let score = rebuild.score();
-        let heat = ONE - share(step, STEPS).max(share(rebuild.effort, EFFORT));
+        let heat = ONE - share(step, RUIN_STEPS).max(share(rebuild.effort, RUIN_EFFORT));
         if rebuilt && rebuild.accepts(&current, &score, heat) {
             current = score;
             if score < best {
@@ -379,7 +375,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         let mut order = self.gone.clone();
         let turn = self.numbers.below(order.len().max(1));
         order.rotate_left(turn);
-        order.truncate(256);
+        order.truncate(RUIN_RETURNS);
         order.sort_by_key(|unit| std::cmp::Reverse(self.matrix.units[*unit].priority));
         for unit in order {
             self.matrix.flip(unit);

@@ -4,15 +4,12 @@
 use super::CandidatePlan;
 use crate::api::{Cost, LostWork};
 use crate::filters::{Occupancy, Rank};
+use crate::limits::{REPLACEMENT_LOOKS, REPLACEMENT_TRIES};
 use crate::model::{PodIndex, UnitKind};
 use crate::problem::{Problem, UnitIndex};
 use crate::search::reprieve::reprieve;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Upper bounds on the units that are looked at as a replacement of victims, and on those that are tried for one victim.
-const LOOKS: usize = 20_000;
-const TRIES: usize = 4;
 
 /// What the eviction of one pod loses, in the order of step 9.
 type Loss = (bool, LostWork, Reverse<i64>);
@@ -52,7 +49,7 @@ fn exchanged(problem: &Problem<'_>, room: &Occupancy<'_>, best: &CandidatePlan) 
     best.victims.iter().for_each(|unit| cleared.take(&units[*unit].pods));
     best.placed.iter().for_each(|(pod, rank)| cleared.add(*pod, *rank));
     let mut victims: BTreeSet<UnitIndex> = best.victims.iter().copied().collect();
-    let (mut looks, mut changed) = (LOOKS, false);
+    let (mut looks, mut changed) = (REPLACEMENT_LOOKS, false);
     for victim in &best.victims {
         let Some(pod) = single(*victim) else { continue };
         let Some((rank, placed)) = room.rank_of(pod).and_then(|rank| Some((rank, placed_on.get(&rank)?))) else {
@@ -73,7 +70,7 @@ fn exchanged(problem: &Problem<'_>, room: &Occupancy<'_>, best: &CandidatePlan) 
         let mut cheaper: Vec<(Loss, UnitIndex, PodIndex)> =
             others.map(|(unit, other)| (loss(unit, other), unit, other)).filter(|(loss, ..)| *loss < own).collect();
         cheaper.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| problem.potential.compare(b.1, a.1)));
-        for (_, unit, other) in cheaper.into_iter().take(TRIES) {
+        for (_, unit, other) in cheaper.into_iter().take(REPLACEMENT_TRIES) {
             cleared.put(&[pod]);
             cleared.take(&[other]);
             if cleared.holds_here(placed, |_| true) {

@@ -9,9 +9,9 @@ mod weight;
 
 use crate::api::{Fate, Step};
 use crate::filters::{Occupancy, Rank};
+use crate::limits::ADDON_NODE_LOOKS;
 use crate::model::{ClassId, Given, Labels, ObjectKey, Pod, PodIndex, ResourceId, UnitKind};
-use crate::problem::{Effort, Elsewhere, ON_ONE_NODE};
-use crate::problem::{Problem, UnitIndex};
+use crate::problem::{Effort, Elsewhere, Problem, UnitIndex};
 use std::collections::{BTreeMap, BTreeSet};
 use weight::Weight;
 
@@ -146,7 +146,7 @@ impl<'a> VictimSearch<'_, 'a> {
             for step in Step::ALL.into_iter().filter(|step| *step >= bound.step) {
                 self.greedy(&node, step, &sums);
             }
-            self.floor = self.effort.left().saturating_sub(ON_ONE_NODE);
+            self.floor = self.effort.left().saturating_sub(ADDON_NODE_LOOKS);
             self.descend(&node, 0, &sums, &mut Vec::new(), &mut Spent::default());
             exact &= self.effort.left() > self.floor;
             self.floor = 0;
