@@ -69,9 +69,8 @@ pub(crate) fn fill_rest(
     if placed.len() >= most {
         return placed;
     }
-    let mut layout = Layout { placed, ..Layout::new(room.clone()) };
-    victims.iter().for_each(|unit| layout.room.take(&problem.potential.units[*unit].pods));
-    layout.placed.iter().for_each(|(pod, rank)| layout.room.add(*pod, *rank));
+    let room = reprieve::with_plan(problem, room, victims, &placed);
+    let layout = Layout { placed, ..Layout::new(room) };
     Search::run(problem, layout, &vec![false; problem.potential.units.len()], most, problem.classes.iter()).placed
 }
 

@@ -7,7 +7,8 @@ use crate::model::PodIndex;
 use crate::problem::{Problem, UnitIndex};
 use crate::search::found::Found;
 use crate::search::matrix::Matrix;
-use crate::search::victim_sets::Price;
+use crate::search::missing::{put_back, subtract};
+use crate::search::victim_sets::{Price, compare_sets};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -179,7 +180,7 @@ impl Gang<'_, '_> {
         for unit in matrix.on[node].iter().copied().filter(|unit| self.open[*unit]) {
             let freed = matrix.freed_on(unit, node);
             if short.iter().zip(freed).any(|(short, freed)| *short > 0 && *freed > 0) {
-                left.iter_mut().zip(freed).for_each(|(left, freed)| *left -= freed);
+                subtract(left, freed);
                 frees.push(unit);
             }
         }
@@ -189,10 +190,7 @@ impl Gang<'_, '_> {
         frees.sort_unstable_by_key(|unit| self.order[*unit]);
         let mut least = Vec::with_capacity(2);
         for unit in frees.iter() {
-            let freed = matrix.freed_on(*unit, node);
-            if left.iter().zip(freed).all(|(left, freed)| left + freed <= 0) {
-                left.iter_mut().zip(freed).for_each(|(left, freed)| *left += freed);
-            } else {
+            if !put_back(left, matrix.freed_on(*unit, node)) {
                 least.push(*unit);
             }
         }
@@ -230,10 +228,9 @@ impl Gang<'_, '_> {
         gain
     }
 
-    /// A last tie-break between sets of one price: the one whose units are less important.
+    /// A last tie-break between sets of one price.
     fn compare(&self, a: &[usize], b: &[usize]) -> Ordering {
-        let pairs = a.iter().zip(b).map(|(a, b)| self.order[*b].cmp(&self.order[*a]));
-        pairs.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
+        compare_sets(a, b, |a, b| self.order[*a].cmp(&self.order[*b]))
     }
 
     /// Returns the victims for the current placement: chosen from the units that were removed for it, or from all potential victims on its

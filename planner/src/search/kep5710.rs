@@ -10,7 +10,7 @@ use crate::problem::{Demand, Problem, UnitIndex};
 use crate::search::found::Found;
 use crate::search::greedy::{Layout, fill_up_to, place};
 use crate::search::near::Near;
-use crate::search::reprieve::{reprieve, reprieve_by};
+use crate::search::reprieve::{reprieve, reprieve_by, with_plan};
 use giveway_crds::wording::{agree, counted, part_of};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -185,9 +185,8 @@ fn count(problem: &Problem<'_>, room: &Occupancy<'_>, available: &[bool]) -> Opt
 
 /// Places as many members as fit without all these units, regardless of the cost.
 fn clear_all<'a>(problem: &Problem<'a>, room: &Occupancy<'a>, available: &[bool]) -> Layout<'a> {
-    let mut room = room.clone();
     let units: Vec<UnitIndex> = (0..available.len()).filter(|unit| available[*unit]).collect();
-    units.iter().for_each(|unit| room.take(&problem.potential.units[*unit].pods));
+    let room = with_plan(problem, room, &units, &[]);
     Layout { doomed: units, ..fill_up_to(problem, &room, problem.demand.wanted) }
 }
 
@@ -287,9 +286,7 @@ fn best_victims(
     let touched: BTreeSet<UnitIndex> = here.chain((0..available.len()).filter(looked_at)).collect();
     let touched: Vec<UnitIndex> = touched.into_iter().filter(|unit| available[*unit]).collect();
     let all = keep_guarantees(problem, &touched, |units| {
-        let mut room = room.clone();
-        units.iter().for_each(|unit| room.take(&problem.potential.units[*unit].pods));
-        placed.iter().for_each(|(pod, rank)| room.add(*pod, *rank));
+        let mut room = with_plan(problem, room, units, &placed);
         room.holds(&placed, |_| true).then(|| reprieve(problem, &mut room, &placed, units))
     });
     let costed = [all, few].into_iter().flatten().map(|victims| (Cost::of(problem, &victims, &placed), victims));

@@ -8,6 +8,7 @@ pub(crate) mod greedy_matrix;
 pub(crate) mod kep5710;
 pub(crate) mod least_cost;
 pub(crate) mod matrix;
+mod missing;
 pub(crate) mod near;
 mod numbers;
 pub(crate) mod packing;

@@ -9,6 +9,19 @@ use crate::model::PodIndex;
 use crate::problem::{Problem, UnitIndex};
 use std::collections::BTreeMap;
 
+/// Returns a copy of `room` with these units evicted and these members placed.
+pub(super) fn with_plan<'a>(
+    problem: &Problem<'_>,
+    room: &Occupancy<'a>,
+    victims: &[UnitIndex],
+    placed: &[(PodIndex, Rank)],
+) -> Occupancy<'a> {
+    let mut room = room.clone();
+    victims.iter().for_each(|unit| room.take(&problem.potential.units[*unit].pods));
+    placed.iter().for_each(|(pod, rank)| room.add(*pod, *rank));
+    room
+}
+
 /// Reprieves as many of `candidates` as it can. Before, they must be removed from `room` and `placed` must be in it; afterwards the
 /// reprieved units are in it again. Returns the victims from the most to the least important.
 pub(crate) fn reprieve(

@@ -8,6 +8,7 @@ use crate::filters::{Occupancy, Rank};
 use crate::limits::MANY_PODS;
 use crate::model::{Pod, PodIndex, ResourceId, Unit};
 use crate::problem::{MemberClass, Problem, Tally, UnitIndex, importance, ranks};
+use crate::search::missing::{put_back, subtract};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
 
@@ -128,11 +129,6 @@ impl Short {
     }
 }
 
-/// Subtracts what is freed from what is lacking.
-fn less(left: &mut [i128], freed: &[i128]) {
-    left.iter_mut().zip(freed).for_each(|(left, freed)| *left -= freed);
-}
-
 /// Searches victim sets, given the units removed and the members placed so far.
 pub(crate) struct VictimSets<'p, 'a> {
     pub(crate) problem: &'p Problem<'a>,
@@ -196,7 +192,7 @@ impl VictimSets<'_, '_> {
             }
         }
         let mut left = short.by.clone();
-        frees.iter().for_each(|(_, freed)| less(&mut left, freed));
+        frees.iter().for_each(|(_, freed)| subtract(&mut left, freed));
         if left.iter().any(|amount| *amount > 0) {
             return None;
         }
@@ -207,9 +203,7 @@ impl VictimSets<'_, '_> {
         let mut least = Vec::new();
         for number in order {
             let Some((_, freed)) = frees.iter().find(|(other, _)| *other == number) else { continue };
-            if left.iter().zip(freed).all(|(left, freed)| left + freed <= 0) {
-                left.iter_mut().zip(freed).for_each(|(left, freed)| *left += freed);
-            } else {
+            if !put_back(&mut left, freed) {
                 least.push(number);
             }
         }
@@ -340,9 +334,19 @@ impl VictimSets<'_, '_> {
         after.saturating_sub(before).min(remaining)
     }
 
-    /// A last tie-break between sets of one price: the one whose units are less important.
+    /// A last tie-break between sets of one price.
     fn compare(&self, a: &[UnitIndex], b: &[UnitIndex]) -> Ordering {
-        let pairs = a.iter().zip(b).map(|(a, b)| self.problem.potential.compare(*b, *a));
-        pairs.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
+        compare_sets(a, b, |a, b| self.problem.potential.compare(*a, *b))
     }
+}
+
+/// Orders sets of one price: first the one whose units are less important, then the smaller one. `order` puts the more important of two units
+/// first.
+pub(super) fn compare_sets(
+    a: &[UnitIndex],
+    b: &[UnitIndex],
+    order: impl Fn(&UnitIndex, &UnitIndex) -> Ordering,
+) -> Ordering {
+    let pairs = a.iter().zip(b).map(|(a, b)| order(b, a));
+    pairs.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
 }

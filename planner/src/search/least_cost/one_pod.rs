@@ -13,7 +13,7 @@ use crate::search::found::Found;
 use crate::search::least_cost::branch_and_bound::Exact;
 use crate::search::least_cost::ties::settle;
 use crate::search::near::Near;
-use crate::search::reprieve::reprieve;
+use crate::search::reprieve::{reprieve, with_plan};
 
 /// Improves on `first`, the plan of KEP-5710 step by step, or finds one where it found none
 /// (guaranteed budgets).
@@ -49,10 +49,8 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
         problem.effort.take(checks - exact.checks_left());
         checks = exact.checks_left();
         let Some(victims) = exact.into_best() else { continue };
-        let mut cleared = room.clone();
-        victims.iter().for_each(|unit| cleared.take(&problem.potential.units[*unit].pods));
-        cleared.add(member, rank);
         let placed = vec![(member, rank)];
+        let mut cleared = with_plan(problem, room, &victims, &placed);
         let victims = reprieve(problem, &mut cleared, &placed, &victims);
         let known = best.as_ref().map(|best| &best.cost);
         if let Some(cost) = Cost::below(problem, &victims, &placed, known) {

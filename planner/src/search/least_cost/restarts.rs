@@ -8,6 +8,7 @@ use crate::limits::{RESTART_LOOKS, RESTARTS};
 use crate::problem::{Problem, UnitIndex};
 use crate::search::greedy::place;
 use crate::search::numbers::Numbers;
+use crate::search::reprieve::with_plan;
 
 /// Replaces `best` by a cheaper plan if one is found.
 pub(super) fn run(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut CandidatePlan, goal: usize) {
@@ -23,14 +24,13 @@ pub(super) fn run(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candid
             _ => (0..1 + numbers.below(2)).map(|_| best.victims[numbers.below(best.victims.len())]).collect(),
         };
         let keeps = attempt % 3 != 0;
-        let mut cleared = room.clone();
         let kept: Vec<UnitIndex> = best
             .victims
             .iter()
             .copied()
             .filter(|unit| keeps && !banned.contains(unit) && numbers.below(4) > 0)
             .collect();
-        kept.iter().for_each(|unit| cleared.take(&problem.potential.units[*unit].pods));
+        let cleared = with_plan(problem, room, &kept, &[]);
         let ceiling = best.cost.highest_priority.filter(|_| best.cost.budget_violations == 0).unwrap_or(i32::MAX);
         let units = &problem.potential.units;
         let available: Vec<bool> = (0..units.len())

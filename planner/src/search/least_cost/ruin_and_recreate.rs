@@ -10,7 +10,9 @@ use crate::problem::{Problem, UnitIndex};
 use crate::search::least_cost::chance::{ONE, luck, no_luck, part, rarely, ratio, share, worse_is_kept};
 use crate::search::least_cost::under::Under;
 use crate::search::matrix::Matrix;
+use crate::search::missing::{put_back, subtract};
 use crate::search::numbers::Numbers;
+
 /// Surcharges on a price for a budget violation, and for a victim above the highest priority so far: more than all pods of the plan can
 /// weigh.
 const VIOLATION: u128 = 1_000_000_000_000_000_000;
@@ -337,16 +339,14 @@ impl<'p, 'a> Rebuild<'p, 'a> {
             if missing.iter().all(|amount| *amount <= 0) {
                 break;
             }
-            missing.iter_mut().zip(self.matrix.freed_on(unit, node)).for_each(|(missing, freed)| *missing -= freed);
+            subtract(&mut missing, self.matrix.freed_on(unit, node));
             set.push(unit);
         }
         if missing.iter().any(|amount| *amount > 0) {
             return None;
         }
         for at in (0..set.len()).rev() {
-            let freed = self.matrix.freed_on(set[at], node);
-            if missing.iter().zip(freed).all(|(missing, freed)| missing + freed <= 0) {
-                missing.iter_mut().zip(freed).for_each(|(missing, freed)| *missing += freed);
+            if put_back(&mut missing, self.matrix.freed_on(set[at], node)) {
                 set.remove(at);
             }
         }

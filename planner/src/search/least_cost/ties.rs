@@ -7,7 +7,7 @@ use crate::filters::{Occupancy, Rank};
 use crate::limits::{REPLACEMENT_LOOKS, REPLACEMENT_TRIES};
 use crate::model::{PodIndex, UnitKind};
 use crate::problem::{Problem, UnitIndex};
-use crate::search::reprieve::reprieve;
+use crate::search::reprieve::{reprieve, with_plan};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,9 +19,7 @@ type Loss = (bool, LostWork, Reverse<i64>);
 pub(super) fn settle(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut CandidatePlan) {
     let Some(victims) = exchanged(problem, room, best) else { return };
     let units = &problem.potential.units;
-    let mut cleared = room.clone();
-    victims.iter().for_each(|unit| cleared.take(&units[*unit].pods));
-    best.placed.iter().for_each(|(pod, rank)| cleared.add(*pod, *rank));
+    let mut cleared = with_plan(problem, room, &victims, &best.placed);
     let victims = reprieve(problem, &mut cleared, &best.placed, &victims);
     if problem.budgets.may_evict(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit]))
         && let Some(cost) = Cost::below(problem, &victims, &best.placed, Some(&best.cost))
@@ -45,9 +43,7 @@ fn exchanged(problem: &Problem<'_>, room: &Occupancy<'_>, best: &CandidatePlan) 
     };
     let mut placed_on: BTreeMap<Rank, Vec<(PodIndex, Rank)>> = BTreeMap::new();
     best.placed.iter().for_each(|place| placed_on.entry(place.1).or_default().push(*place));
-    let mut cleared = room.clone();
-    best.victims.iter().for_each(|unit| cleared.take(&units[*unit].pods));
-    best.placed.iter().for_each(|(pod, rank)| cleared.add(*pod, *rank));
+    let mut cleared = with_plan(problem, room, &best.victims, &best.placed);
     let mut victims: BTreeSet<UnitIndex> = best.victims.iter().copied().collect();
     let (mut looks, mut changed) = (REPLACEMENT_LOOKS, false);
     for victim in &best.victims {

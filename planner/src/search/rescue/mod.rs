@@ -12,6 +12,7 @@ use crate::filters::{Occupancy, Rank};
 use crate::limits::ADDON_NODE_LOOKS;
 use crate::model::{ClassId, Given, Labels, ObjectKey, Pod, PodIndex, ResourceId, UnitKind};
 use crate::problem::{Effort, Elsewhere, Problem, UnitIndex};
+use crate::search::missing::{put_back, subtract};
 use std::collections::{BTreeMap, BTreeSet};
 use weight::Weight;
 
@@ -166,13 +167,11 @@ impl<'a> VictimSearch<'_, 'a> {
                 return;
             }
             let at = open.remove(place);
-            missing.iter_mut().zip(&node.candidates[at].freed).for_each(|(missing, freed)| *missing -= freed);
+            subtract(&mut missing, &node.candidates[at].freed);
             chosen.push(at);
         }
         for at in chosen.clone() {
-            let freed = &node.candidates[at].freed;
-            if missing.iter().zip(freed).all(|(missing, freed)| missing + freed <= 0) {
-                missing.iter_mut().zip(freed).for_each(|(missing, freed)| *missing += freed);
+            if put_back(&mut missing, &node.candidates[at].freed) {
                 chosen.retain(|other| *other != at);
             }
         }
