@@ -111,19 +111,8 @@ impl Gang<'_, '_> {
 
     /// Places members on free capacity of these nodes, the tightest first, and computes the price of further members there.
     fn fill(&mut self, nodes: &[usize]) {
-        let spare = |node: &usize| self.matrix.slots_on(*node).saturating_sub(self.used[*node]);
-        let mut free: Vec<(bool, usize, usize)> = nodes
-            .iter()
-            .filter(|node| spare(node) > 0)
-            .map(|node| (self.problem.vacating[*node], spare(node), *node))
-            .collect();
-        free.sort_unstable();
-        for (_, spare, node) in free {
-            let count = spare.min(self.remaining());
-            let next = &self.problem.demand.members[self.placed.len()..][..count];
-            self.placed.extend(next.iter().map(|member| (*member, node)));
-            self.used[node] += count;
-        }
+        let (problem, open) = (self.problem, nodes.iter().copied());
+        self.matrix.fill(problem, open, problem.demand.wanted, &mut self.placed, &mut self.used);
         if self.remaining() > 0 {
             for node in nodes {
                 if let Some(clearing) = self.clearing(*node) {
@@ -269,13 +258,6 @@ impl Gang<'_, '_> {
     /// most to the least important.
     fn reprieve(&mut self, mut units: Vec<usize>) -> Vec<usize> {
         units.sort_unstable_by_key(|unit| self.order[*unit]);
-        units.retain(|unit| {
-            let stays = self.matrix.may_return(*unit, &self.used);
-            if stays {
-                self.matrix.flip(*unit);
-            }
-            !stays
-        });
-        units
+        self.matrix.reprieve(units, &self.used)
     }
 }

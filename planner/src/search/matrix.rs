@@ -168,25 +168,53 @@ impl Matrix {
         &self.free[node * self.request.len()..(node + 1) * self.request.len()]
     }
 
-    /// Places up to `goal` members on free capacity: nodes without leaving pods first, then the tightest. Returns the placements, and the number of
-    /// members on every node.
-    pub(crate) fn fill(&self, problem: &Problem<'_>) -> (Vec<(PodIndex, Rank)>, Vec<usize>) {
-        let open = (0..self.slots.len()).filter(|node| self.slots[*node] > 0);
-        let mut open: Vec<(bool, usize, usize)> =
-            open.map(|node| (problem.vacating[self.ranks[node]], self.slots[node], node)).collect();
+    /// Places members on free capacity of these nodes until `most` are placed: on nodes without leaving pods first, then on the tightest.
+    /// `used` is the number of members on every node.
+    pub(crate) fn fill(
+        &self,
+        problem: &Problem<'_>,
+        nodes: impl Iterator<Item = usize>,
+        most: usize,
+        placed: &mut Vec<(PodIndex, Rank)>,
+        used: &mut [usize],
+    ) {
+        let mut open: Vec<(bool, usize, usize)> = nodes
+            .filter(|node| self.slots[*node] > used[*node])
+            .map(|node| (problem.vacating[self.ranks[node]], self.slots[node] - used[node], node))
+            .collect();
         open.sort_unstable();
-        let (mut placed, mut used) = (Vec::new(), vec![0; self.slots.len()]);
-        for (_, slots, node) in open {
-            let next =
-                problem.demand.members[placed.len()..].iter().take(slots.min(self.goal.saturating_sub(placed.len())));
-            used[node] = next.len();
+        for (_, spare, node) in open {
+            let next = problem.demand.members[placed.len()..].iter().take(spare.min(most.saturating_sub(placed.len())));
+            used[node] += next.len();
             placed.extend(next.map(|member| (*member, self.ranks[node])));
         }
-        (placed, used)
+    }
+
+    /// Returns the number of members on every node.
+    pub(crate) fn used(&self, placed: &[(PodIndex, Rank)]) -> Vec<usize> {
+        let mut used = vec![0; self.slots.len()];
+        for (_, rank) in placed {
+            if let Ok(node) = self.ranks.binary_search(rank) {
+                used[node] += 1;
+            }
+        }
+        used
+    }
+
+    /// Puts back the removed units that leave enough capacity for these numbers of members per node, in this order. Returns the others.
+    pub(crate) fn reprieve(&mut self, mut units: Vec<usize>, used: &[usize]) -> Vec<usize> {
+        units.retain(|unit| {
+            let stays = self.may_return(*unit, used);
+            if stays {
+                self.flip(*unit);
+            }
+            !stays
+        });
+        units
     }
 
     /// Returns true if a removed unit can be put back beside these numbers of members per node.
-    pub(crate) fn may_return(&self, unit: usize, used: &[usize]) -> bool {
+    fn may_return(&self, unit: usize, used: &[usize]) -> bool {
         self.frees(unit).all(|(node, amounts)| {
             let members = i64::try_from(used[node]).unwrap_or(i64::MAX);
             let mut left =

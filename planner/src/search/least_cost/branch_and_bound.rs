@@ -16,8 +16,8 @@ pub(super) trait EvictionTrial {
     fn put(&mut self, unit: UnitIndex);
     /// Returns true if the wanted number of members fits.
     fn enough(&mut self) -> bool;
-    /// Returns the node of each of the wanted members, with the units evicted that are taken now.
-    fn placement(&mut self, problem: &Problem<'_>) -> Vec<(PodIndex, Rank)>;
+    /// Returns the node of each of the wanted members, with the units evicted that are taken now. `None` if fewer fit.
+    fn placement(&mut self, problem: &Problem<'_>) -> Option<Vec<(PodIndex, Rank)>>;
 }
 
 /// A search over all subsets.
@@ -119,7 +119,8 @@ impl<'p, 'a> Exact<'p, 'a> {
         }
         self.ties -= usize::from(ties);
         if self.problem.elsewhere.is_some() {
-            cost = cost.with_losses(self.problem, &self.chosen, &trial.placement(self.problem));
+            let placed = trial.placement(self.problem).unwrap_or_default();
+            cost = cost.with_losses(self.problem, &self.chosen, &placed);
         }
         if self.cost.as_ref().is_none_or(|best| cost < *best) {
             self.best = Some(self.chosen.clone());

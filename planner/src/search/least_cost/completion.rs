@@ -11,54 +11,29 @@ use crate::search::matrix::Matrix;
 use crate::search::near::Near;
 use crate::search::packing;
 use crate::search::reprieve::{order, reprieve};
-/// Returns the plan with these victims; `None` when fewer than `goal` members fit, or a guaranteed budget would be
-/// violated.
-pub(super) fn complete(
-    problem: &Problem<'_>,
-    room: &Occupancy<'_>,
-    victims: &[UnitIndex],
-    goal: usize,
-) -> Option<CandidatePlan> {
-    let units = &problem.potential.units;
-    if !problem.budgets.may_evict(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit])) {
-        return None;
-    }
-    let mut room = room.clone();
-    victims.iter().for_each(|unit| room.take(&units[*unit].pods));
-    let placed = packing::pack(problem, &room, goal)?;
-    placed.iter().for_each(|(pod, rank)| room.add(*pod, *rank));
-    let victims = reprieve(problem, &mut room, &placed, victims);
-    Some(CandidatePlan { cost: Cost::of(problem, &victims, &placed), placed, victims })
+
+/// Capacity on which a choice of victims becomes a plan.
+pub(super) trait PlanTrial: EvictionTrial {
+    /// Reprieves those of the removed units beside which the members can stay where they were placed. Returns the victims from the most to the
+    /// least important.
+    fn reprieve(&mut self, problem: &Problem<'_>, placed: &[(PodIndex, Rank)], units: &[UnitIndex]) -> Vec<UnitIndex>;
 }
 
-/// Returns the plan with these victims, computed by amounts, for units of `matrix`, of which none is removed; `None`
-/// as in [`complete`].
-pub(super) fn complete_matrix(
+/// Returns the plan with these victims; `None` when fewer than the wanted members fit, or a guaranteed budget would be violated. No unit is
+/// removed from `trial` before; afterwards some are.
+pub(super) fn complete<T: PlanTrial>(
     problem: &Problem<'_>,
-    matrix: &mut Matrix,
+    trial: &mut T,
     victims: &[UnitIndex],
 ) -> Option<CandidatePlan> {
     let units = &problem.potential.units;
     if !problem.budgets.may_evict(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit])) {
         return None;
     }
-    let order: Vec<usize> =
-        order(problem, victims).into_iter().map(|unit| matrix.local(unit)).collect::<Option<_>>()?;
-    order.iter().for_each(|unit| matrix.flip(*unit));
-    let (placed, used) = matrix.fill(problem);
-    let enough = placed.len() >= matrix.goal;
-    let mut victims = Vec::new();
-    for unit in order {
-        if enough && !matrix.may_return(unit, &used) {
-            victims.push(unit);
-        } else {
-            matrix.flip(unit);
-        }
-    }
-    victims.iter().for_each(|unit| matrix.flip(*unit));
-    let mut victims: Vec<UnitIndex> = victims.into_iter().map(|unit| matrix.units[unit].number).collect();
-    victims.sort_by(|a, b| problem.potential.compare(*a, *b));
-    enough.then(|| CandidatePlan { cost: Cost::of(problem, &victims, &placed), placed, victims })
+    victims.iter().for_each(|unit| trial.take(*unit));
+    let placed = trial.placement(problem)?;
+    let victims = trial.reprieve(problem, &placed, victims);
+    Some(CandidatePlan { cost: Cost::of(problem, &victims, &placed), placed, victims })
 }
 
 /// An occupancy from which units are removed and to which they are put back.
@@ -87,8 +62,15 @@ impl EvictionTrial for OccupancyTrial<'_, '_> {
         packing::pack(self.problem, &self.room, self.goal).is_some()
     }
 
-    fn placement(&mut self, problem: &Problem<'_>) -> Vec<(PodIndex, Rank)> {
-        packing::pack(problem, &self.room, self.goal).unwrap_or_default()
+    fn placement(&mut self, problem: &Problem<'_>) -> Option<Vec<(PodIndex, Rank)>> {
+        packing::pack(problem, &self.room, self.goal)
+    }
+}
+
+impl PlanTrial for OccupancyTrial<'_, '_> {
+    fn reprieve(&mut self, problem: &Problem<'_>, placed: &[(PodIndex, Rank)], units: &[UnitIndex]) -> Vec<UnitIndex> {
+        placed.iter().for_each(|(pod, rank)| self.room.add(*pod, *rank));
+        reprieve(problem, &mut self.room, placed, units)
     }
 }
 
@@ -113,8 +95,8 @@ impl EvictionTrial for NodeTrial<'_, '_> {
         self.room.refuse(self.member, self.rank).is_none()
     }
 
-    fn placement(&mut self, _: &Problem<'_>) -> Vec<(PodIndex, Rank)> {
-        vec![(self.member, self.rank)]
+    fn placement(&mut self, _: &Problem<'_>) -> Option<Vec<(PodIndex, Rank)>> {
+        Some(vec![(self.member, self.rank)])
     }
 }
 
@@ -135,7 +117,20 @@ impl EvictionTrial for Matrix {
         self.total >= self.goal
     }
 
-    fn placement(&mut self, problem: &Problem<'_>) -> Vec<(PodIndex, Rank)> {
-        self.fill(problem).0
+    fn placement(&mut self, problem: &Problem<'_>) -> Option<Vec<(PodIndex, Rank)>> {
+        let (nodes, mut placed, mut used) = (0..self.on.len(), Vec::new(), vec![0; self.on.len()]);
+        self.fill(problem, nodes, self.goal, &mut placed, &mut used);
+        (placed.len() >= self.goal).then_some(placed)
+    }
+}
+
+impl PlanTrial for Matrix {
+    fn reprieve(&mut self, problem: &Problem<'_>, placed: &[(PodIndex, Rank)], units: &[UnitIndex]) -> Vec<UnitIndex> {
+        let removed = order(problem, units).into_iter().filter_map(|unit| self.local(unit)).collect();
+        let used = self.used(placed);
+        let victims = Matrix::reprieve(self, removed, &used);
+        let mut victims: Vec<UnitIndex> = victims.into_iter().map(|unit| self.units[unit].number).collect();
+        victims.sort_by(|a, b| problem.potential.compare(*a, *b));
+        victims
     }
 }

@@ -29,7 +29,7 @@ use crate::search::kep5710;
 use crate::search::matrix::Matrix;
 use crate::search::packing;
 use branch_and_bound::Exact;
-use completion::{OccupancyTrial, complete, complete_matrix};
+use completion::{OccupancyTrial, complete};
 use giveway_crds::wording::{counted, part_of};
 use lower_bound::Bound;
 pub(crate) use one_pod::search as one_pod;
@@ -98,7 +98,9 @@ fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candida
     if units.len() <= MATRIX_UNITS {
         let mut exact = Exact::new(problem, best.cost, MATRIX_CHECKS);
         let ended = exact.run(&mut matrix.clone(), &mut matrix.clone(), &units, true);
-        take_better(exact.into_best().and_then(|victims| complete_matrix(problem, matrix, &victims)), best);
+        let other = exact.into_best().and_then(|victims| complete(problem, matrix, &victims));
+        matrix.clear();
+        take_better(other, best);
         if ended {
             return best.cost.bound();
         }
@@ -107,7 +109,9 @@ fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candida
         let highest = best.cost.highest_priority;
         let victims = ruin_and_recreate::run(problem, matrix, &best.victims, bound.weight(), bound.ceiling_is_tight());
         matrix.clear();
-        take_better(victims.and_then(|victims| complete_matrix(problem, matrix, &victims)), best);
+        let other = victims.and_then(|victims| complete(problem, matrix, &victims));
+        matrix.clear();
+        take_better(other, best);
         if best.cost.highest_priority != highest {
             bound = Bound::new(matrix, best);
         }
@@ -118,14 +122,13 @@ fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candida
 /// Improves a plan for members of several classes, or with inter-pod constraints. Returns what every plan costs at least.
 fn improve_room(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut CandidatePlan, goal: usize) -> CostBound {
     let units = useful(problem, &best.cost);
+    let trial = || OccupancyTrial::new(problem, room, goal);
     let looks = problem.nodes.len().max(1) * problem.demand.members.len().max(1);
     if units.len() <= PLACED_UNITS {
         let exhausted_times = problem.effort.exhausted_times();
         let mut exact = Exact::new(problem, best.cost, PLACED_CHECKS.min(PLACED_LOOKS / looks));
-        let (mut least, mut most) =
-            (OccupancyTrial::new(problem, room, goal), OccupancyTrial::new(problem, room, goal));
-        let ended = exact.run(&mut least, &mut most, &units, !room.looks_around());
-        take_better(exact.into_best().and_then(|victims| complete(problem, room, &victims, goal)), best);
+        let ended = exact.run(&mut trial(), &mut trial(), &units, !room.looks_around());
+        take_better(exact.into_best().and_then(|victims| complete(problem, &mut trial(), &victims)), best);
         if ended && packing::exact(problem) && problem.effort.exhausted_times() == exhausted_times {
             return best.cost.bound();
         }
@@ -149,11 +152,10 @@ fn from_nothing(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
         return None;
     }
     for goal in (problem.demand.need..=problem.demand.wanted).rev() {
+        let trial = || OccupancyTrial::new(problem, room, goal);
         let mut exact = Exact::unbounded(problem, PLACED_CHECKS);
-        let (mut least, mut most) =
-            (OccupancyTrial::new(problem, room, goal), OccupancyTrial::new(problem, room, goal));
-        exact.run(&mut least, &mut most, &units, !room.looks_around());
-        let Some(best) = exact.into_best().and_then(|victims| complete(problem, room, &victims, goal)) else {
+        exact.run(&mut trial(), &mut trial(), &units, !room.looks_around());
+        let Some(best) = exact.into_best().and_then(|victims| complete(problem, &mut trial(), &victims)) else {
             continue;
         };
         let trace = vec![format!(

@@ -2,7 +2,7 @@
 //! placement starts again without them.
 
 use super::CandidatePlan;
-use super::completion::complete;
+use super::completion::{OccupancyTrial, complete};
 use crate::filters::Occupancy;
 use crate::limits::{RESTART_LOOKS, RESTARTS};
 use crate::problem::{Problem, UnitIndex};
@@ -41,7 +41,7 @@ pub(super) fn run(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candid
             continue;
         }
         let victims: Vec<UnitIndex> = kept.into_iter().chain(layout.doomed).collect();
-        if let Some(better) = complete(problem, room, &victims, goal)
+        if let Some(better) = complete(problem, &mut OccupancyTrial::new(problem, room, goal), &victims)
             && better.cost < best.cost
         {
             *best = better;
@@ -58,7 +58,7 @@ fn spare_one_by_one(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Cand
         }
         let without: Vec<UnitIndex> = best.victims.iter().copied().filter(|other| *other != unit).collect();
         if without.len() < best.victims.len()
-            && let Some(better) = complete(problem, room, &without, goal)
+            && let Some(better) = complete(problem, &mut OccupancyTrial::new(problem, room, goal), &without)
             && better.cost < best.cost
         {
             *best = better;
