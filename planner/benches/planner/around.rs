@@ -3,7 +3,7 @@
 use crate::baseline::asks;
 use crate::generate::{self, GROUP_LABEL, Gang, HIGH, LARGE, Shape, TEAM, group, label, pod};
 use crate::measure::{Samples, Timer};
-use crate::rivals::Question;
+use crate::rivals::RivalQuestion;
 use crate::{Event, Measured, cold, outcome, row, warm};
 use giveway_planner::{Cluster, Context, ObjectKey, Preemptor, plan};
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
@@ -33,7 +33,7 @@ fn add_gang(cluster: &mut Cluster, name: &str, gpus: &[&str], more: &Value) -> P
 
 fn measure(cluster: &mut Cluster, preemptor: &Preemptor, name: &str, what: &str, goals: (&str, &str), shape: Shape) {
     // The rivals know neither spread nor affinity nor members of several kinds.
-    let question = Question::gang(HIGH, 64, asks(8, 2));
+    let question = RivalQuestion::gang(HIGH, 64, asks(8, 2));
     Measured { name, what, goals, rounds: (5, 20), shape }.print(cluster, preemptor, question);
 }
 

@@ -21,7 +21,7 @@ use generate::{Gang, HIGH, HUGE, LARGE, Shape, TEAM};
 use giveway_planner::{Cluster, Context, Decision, ObjectKey, Preemptor, Strategy, plan};
 use k8s_openapi::api::core::v1::Pod;
 use measure::{Row, Samples, Timer, Took, milliseconds, print_header, resident};
-use rivals::{Question, Rivals};
+use rivals::{RivalQuestion, Rivals};
 use std::time::{Duration, Instant};
 
 fn main() {
@@ -185,7 +185,7 @@ struct Measured<'a> {
 }
 
 impl Measured<'_> {
-    fn print(&self, cluster: &mut Cluster, preemptor: &Preemptor, question: Question) {
+    fn print(&self, cluster: &mut Cluster, preemptor: &Preemptor, question: RivalQuestion) {
         let (name, what) = (self.name, self.what);
         let (samples, said) = cold(cluster, preemptor, self.rounds.0);
         let rivals = Rivals::ask(cluster, question, true, self.rounds.0);
@@ -213,7 +213,7 @@ fn s1(cluster: &Cluster, name: &str, what: &str, shape: Shape) {
         "H1" => ("8 ms", ""),
         _ => ("1.3x S1", "1.3x S1"),
     };
-    let question = Question::gang(HIGH, 1000, asks(8, 2));
+    let question = RivalQuestion::gang(HIGH, 1000, asks(8, 2));
     Measured { name, what, goals, rounds: (5, 20), shape }.print(&mut cluster, &preemptor, question);
 }
 
@@ -221,7 +221,7 @@ fn s2(cluster: &Cluster) {
     let mut cluster = cluster.clone();
     cluster.upsert_pod(&generate::pod(TEAM, "one", HIGH, &[("cpu", "8"), ("nvidia.com/gpu", "8")])).unwrap();
     let preemptor = Preemptor::Pod(ObjectKey::new(TEAM, "one"));
-    let question = Question { single: true, ..Question::gang(HIGH, 1, asks(8, 8)) };
+    let question = RivalQuestion { single: true, ..RivalQuestion::gang(HIGH, 1, asks(8, 8)) };
     let measured =
         Measured { name: "S2", what: "one pod of 8 GPU", goals: ("", "0.2 ms"), rounds: (5, 100), shape: LARGE };
     measured.print(&mut cluster, &preemptor, question);
@@ -231,7 +231,7 @@ fn s3(cluster: &Cluster) {
     let mut cluster = cluster.clone();
     let gang = Gang { name: "apart", priority: HIGH, size: 64, gpus: "8", cpus: "8", apart: true };
     let preemptor = Preemptor::Group(gang.add_to(&mut cluster));
-    let question = Question { apart: true, ..Question::gang(HIGH, 64, asks(8, 8)) };
+    let question = RivalQuestion { apart: true, ..RivalQuestion::gang(HIGH, 64, asks(8, 8)) };
     let what = "gang of 64 x 8 GPU, anti-affinity on hostname";
     let measured = Measured { name: "S3", what, goals: ("", "5 ms"), rounds: (5, 20), shape: LARGE };
     measured.print(&mut cluster, &preemptor, question);
@@ -241,7 +241,7 @@ fn s6(cluster: &Cluster) {
     let mut cluster = cluster.clone();
     let gang = Gang { name: "low", priority: 15, size: 512, gpus: "8", cpus: "8", apart: false };
     let preemptor = Preemptor::Group(gang.add_to(&mut cluster));
-    let question = Question::gang(15, 512, asks(8, 8));
+    let question = RivalQuestion::gang(15, 512, asks(8, 8));
     let what = "gang of 512 x 8 GPU that does not fit";
     let measured = Measured { name: "S6", what, goals: ("in-tree", "0.1 ms"), rounds: (5, 100), shape: LARGE };
     measured.print(&mut cluster, &preemptor, question);
@@ -255,7 +255,7 @@ fn s7(mut cluster: Cluster) {
     for number in 0..PREEMPTORS {
         cluster.upsert_pod(&generate::pod(TEAM, &format!("solo-{number:05}"), HIGH, &asks_for)).unwrap();
     }
-    let question = Question { single: true, ..Question::gang(HIGH, 1, asks(4, 1)) };
+    let question = RivalQuestion { single: true, ..RivalQuestion::gang(HIGH, 1, asks(4, 1)) };
     let rivals = Rivals::ask(&cluster, question, false, 20);
     let limit = std::env::var("S7_LIMIT").ok().and_then(|n| n.parse().ok()).unwrap_or(PREEMPTORS);
     let (mut samples, mut evicted) = (Samples::default(), 0);
@@ -291,7 +291,7 @@ fn s8() {
         let gang = Gang { name: "all", priority: HIGH, size: nodes, gpus: "8", cpus: "8", apart: false };
         let preemptor = Preemptor::Group(gang.add_to(&mut cluster));
         // The in-tree method takes minutes for the larger one.
-        let question = Question::gang(HIGH, nodes, asks(8, 8));
+        let question = RivalQuestion::gang(HIGH, nodes, asks(8, 8));
         let rivals = (nodes == 1000).then(|| Rivals::ask(&cluster, question, true, 5));
         let (samples, mut said) = cold(&cluster, &preemptor, 5);
         times.push(samples.median().as_secs_f64());

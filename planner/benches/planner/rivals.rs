@@ -10,7 +10,7 @@ const ENOUGH: Duration = Duration::from_secs(4);
 
 /// What is asked, in the baseline's terms.
 #[derive(Clone, Copy)]
-pub(crate) struct Question {
+pub(crate) struct RivalQuestion {
     pub(crate) priority: i32,
     pub(crate) members: usize,
     pub(crate) asks: Amounts,
@@ -20,7 +20,7 @@ pub(crate) struct Question {
     pub(crate) single: bool,
 }
 
-impl Question {
+impl RivalQuestion {
     pub(crate) fn gang(priority: i32, members: usize, asks: Amounts) -> Self {
         Self { priority, members, asks, apart: false, single: false }
     }
@@ -72,7 +72,7 @@ fn asked(
 
 impl Rivals {
     /// Asks both.
-    pub(crate) fn ask(cluster: &Cluster, question: Question, cold: bool, rounds: usize) -> Self {
+    pub(crate) fn ask(cluster: &Cluster, question: RivalQuestion, cold: bool, rounds: usize) -> Self {
         let baseline = Baseline::new(cluster);
         let (in_tree, first) = asked(&baseline, cold, rounds, |copy| question.in_tree(copy));
         let (node_by_node, second) = asked(&baseline, cold, rounds, |copy| question.node_by_node(copy));

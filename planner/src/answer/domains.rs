@@ -19,7 +19,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// A domain, and its nodes.
-pub(super) struct Part {
+pub(super) struct DomainNodes {
     /// Name of the domain in explanations.
     pub(super) name: String,
     /// The domain of the group's topology constraint; `None` if pod affinity keeps the members together.
@@ -43,7 +43,7 @@ pub(super) fn decide(question: &Question<'_>) -> Option<Decision> {
 }
 
 /// Returns the domains that the group's topology constraint permits, by name.
-pub(super) fn parts(question: &Question<'_>) -> Option<Vec<Part>> {
+pub(super) fn parts(question: &Question<'_>) -> Option<Vec<DomainNodes>> {
     let domains = question.demand.domains.as_ref()?;
     let mut values = by_value(question, &domains.key);
     if let Some(pin) = &domains.pinned {
@@ -51,14 +51,14 @@ pub(super) fn parts(question: &Question<'_>) -> Option<Vec<Part>> {
     }
     let part = |(value, ranks): (&str, Vec<Rank>)| {
         let domain = Domain { key: domains.key.clone(), value: SmolStr::new(value) };
-        Part::new(question, domain.to_string(), Some(domain), ranks)
+        DomainNodes::new(question, domain.to_string(), Some(domain), ranks)
     };
     Some(values.into_iter().map(part).collect())
 }
 
 /// The domains among which pod affinity lets the members choose one, by name: members of one class with affinity to each other, of which
 /// none is bound yet.
-fn debounced(question: &Question<'_>) -> Option<Vec<Part>> {
+fn debounced(question: &Question<'_>) -> Option<Vec<DomainNodes>> {
     let (cluster, members) = (question.cluster, &question.demand.members);
     let first = *members.first()?;
     let alike = |member: &PodIndex| cluster.row(*member).class == cluster.row(first).class;
@@ -66,7 +66,7 @@ fn debounced(question: &Question<'_>) -> Option<Vec<Part>> {
         return None;
     }
     let key = question.now.neighbours()?.gathers(first)?;
-    let part = |(value, ranks): (&str, Vec<Rank>)| Part::new(question, format!("{key}={value}"), None, ranks);
+    let part = |(value, ranks): (&str, Vec<Rank>)| DomainNodes::new(question, format!("{key}={value}"), None, ranks);
     Some(by_value(question, key).into_iter().map(part).collect())
 }
 
@@ -81,7 +81,7 @@ fn by_value<'q>(question: &Question<'q>, key: &str) -> BTreeMap<&'q str, Vec<Ran
     values
 }
 
-impl Part {
+impl DomainNodes {
     /// Creates a topology domain with upper bounds on the members that fit there.
     fn new(question: &Question<'_>, name: String, domain: Option<Domain>, ranks: Vec<Rank>) -> Self {
         let when = When::Without(EVERYBODY);
@@ -96,10 +96,11 @@ impl Part {
 }
 
 /// Returns the placement without evictions in the domain where most members fit; among equal ones in the tightest domain.
-fn fit_now(question: &Question<'_>, parts: &[Part]) -> Option<Decision> {
-    let mut open: Vec<&Part> = parts.iter().filter(|part| question.could_fit(&part.ranks, When::Now)).collect();
-    let places = |part: &Part| question.prospects.map_or(0, |prospects| prospects.places(&part.ranks, When::Now));
-    let fit = |part: &Part| question.prospects.map_or(0, |prospects| prospects.at_most(&part.ranks, When::Now));
+fn fit_now(question: &Question<'_>, parts: &[DomainNodes]) -> Option<Decision> {
+    let mut open: Vec<&DomainNodes> = parts.iter().filter(|part| question.could_fit(&part.ranks, When::Now)).collect();
+    let places =
+        |part: &DomainNodes| question.prospects.map_or(0, |prospects| prospects.places(&part.ranks, When::Now));
+    let fit = |part: &DomainNodes| question.prospects.map_or(0, |prospects| prospects.at_most(&part.ranks, When::Now));
     open.sort_by_cached_key(|part| (Reverse(fit(part)), places(part)));
     let mut best: Option<(usize, Decision)> = None;
     for (number, part) in first_and_roomiest(question, open, places).into_iter().enumerate() {
@@ -118,9 +119,10 @@ fn fit_now(question: &Question<'_>, parts: &[Part]) -> Option<Decision> {
 }
 
 /// Returns a plan without victims in a domain where enough members fit after the pods that are leaving anyway have terminated.
-fn fit_then(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
+fn fit_then(question: &Question<'_>, parts: &[DomainNodes]) -> Option<Plan> {
     let open = parts.iter().filter(|part| question.could_fit(&part.ranks, When::Then)).collect();
-    let places = |part: &Part| question.prospects.map_or(0, |prospects| prospects.places(&part.ranks, When::Then));
+    let places =
+        |part: &DomainNodes| question.prospects.map_or(0, |prospects| prospects.places(&part.ranks, When::Then));
     let mut tried = first_and_roomiest(question, open, places).into_iter();
     tried.find_map(|part| Some(within(question.fit_then(&part.ranks)?, part.domain.as_ref())))
 }
@@ -129,9 +131,9 @@ fn fit_then(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
 /// ignores ports, inter-pod constraints, and members of different classes.
 fn first_and_roomiest<'p>(
     question: &Question<'_>,
-    mut parts: Vec<&'p Part>,
-    places: impl Fn(&Part) -> u64,
-) -> Vec<&'p Part> {
+    mut parts: Vec<&'p DomainNodes>,
+    places: impl Fn(&DomainNodes) -> u64,
+) -> Vec<&'p DomainNodes> {
     if question.prospects.is_none() {
         return parts;
     }
@@ -148,20 +150,20 @@ fn within(mut plan: Plan, domain: Option<&Domain>) -> Plan {
 }
 
 /// Returns the plan with the cheapest victims in any domain.
-fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
+fn preempt(question: &Question<'_>, parts: &[DomainNodes]) -> Option<Plan> {
     let when = When::Without(EVERYBODY);
-    let large: Vec<&Part> = parts.iter().filter(|part| question.could_fit(&part.ranks, when)).collect();
-    let mut levels: BTreeMap<Level, Vec<&Part>> = BTreeMap::new();
+    let large: Vec<&DomainNodes> = parts.iter().filter(|part| question.could_fit(&part.ranks, when)).collect();
+    let mut levels: BTreeMap<Level, Vec<&DomainNodes>> = BTreeMap::new();
     for part in &large {
         levels.entry(level(question, part)).or_default().push(part);
     }
     let mut trace = Vec::new();
-    let mut best: Option<(Plan, &Part)> = None;
+    let mut best: Option<(Plan, &DomainNodes)> = None;
     let (mut tried, mut open) = (0, Open::default());
     let most = if question.prospects.is_none() { large.len() } else { MOST_DOMAINS_TRIED };
     // The lower bounds of a level are computed only when the search reaches it.
     for (least, part) in levels.into_iter().flat_map(|(level, parts)| in_order(question, level, parts)) {
-        let dearer = |(plan, _): &(Plan, &Part)| least.is_some_and(|least| least > plan.cost);
+        let dearer = |(plan, _): &(Plan, &DomainNodes)| least.is_some_and(|least| least > plan.cost);
         if best.as_ref().is_some_and(dearer) || tried == most || (best.is_some() && question.effort.spent()) {
             // No bound after this one is lower.
             open.note(least, CostBound::default());
@@ -178,7 +180,7 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
         };
         let members = counted(plan.placements.len(), "member", "members");
         trace.push(format!("{}: {members}, {}.", part.name, plan.cost));
-        let rank = |plan: &Plan, part: &Part| (plan.cost, Reverse(plan.placements.len()), part.places);
+        let rank = |plan: &Plan, part: &DomainNodes| (plan.cost, Reverse(plan.placements.len()), part.places);
         if best.as_ref().is_none_or(|(known, other)| rank(&plan, part) < rank(known, other)) {
             best = Some((plan, part));
         }
@@ -207,13 +209,13 @@ fn preempt(question: &Question<'_>, parts: &[Part]) -> Option<Plan> {
 type Level = Option<(usize, Option<i32>)>;
 
 /// Returns the lower bounds by which domains are sorted; `None` if there are no bounds.
-fn level(question: &Question<'_>, part: &Part) -> Level {
+fn level(question: &Question<'_>, part: &DomainNodes) -> Level {
     question.prospects.map(|prospects| prospects.least(&part.ranks))
 }
 
 /// Returns a lower bound on the cost of victims in a domain; `None` if all nodes are searched anyway.
 #[cfg(test)]
-pub(super) fn bound(question: &Question<'_>, part: &Part) -> Option<Cost> {
+pub(super) fn bound(question: &Question<'_>, part: &DomainNodes) -> Option<Cost> {
     level(question, part).map(|level| least(question, part, level))
 }
 
@@ -231,8 +233,12 @@ impl Open {
 
 /// Returns the domains of a level with lower bounds on the cost of victims there, in ascending order of that bound; then the tighter domain
 /// first, then by name.
-fn in_order<'p>(question: &Question<'_>, level: Level, parts: Vec<&'p Part>) -> Vec<(Option<Cost>, &'p Part)> {
-    let mut order: Vec<(Option<Cost>, &Part)> =
+fn in_order<'p>(
+    question: &Question<'_>,
+    level: Level,
+    parts: Vec<&'p DomainNodes>,
+) -> Vec<(Option<Cost>, &'p DomainNodes)> {
+    let mut order: Vec<(Option<Cost>, &DomainNodes)> =
         parts.into_iter().map(|part| (level.map(|level| least(question, part, level)), part)).collect();
     order.sort_by(|(a, part), (b, other)| {
         (a.cmp(b)).then_with(|| part.places.cmp(&other.places)).then_with(|| part.name.cmp(&other.name))
@@ -241,7 +247,7 @@ fn in_order<'p>(question: &Question<'_>, level: Level, parts: Vec<&'p Part>) -> 
 }
 
 /// Returns a lower bound on the cost of victims in a domain.
-fn least(question: &Question<'_>, part: &Part, (violations, ceiling): (usize, Option<i32>)) -> Cost {
+fn least(question: &Question<'_>, part: &DomainNodes, (violations, ceiling): (usize, Option<i32>)) -> Cost {
     let &Question { cluster, nodes, in_flight, demand, .. } = question;
     match ceiling {
         Some(ceiling) => Cost {
@@ -253,8 +259,8 @@ fn least(question: &Question<'_>, part: &Part, (violations, ceiling): (usize, Op
 }
 
 /// Explains why not enough members fit, for the topology domain where the most members fit.
-fn shortfall(question: &Question<'_>, parts: &[Part]) -> Decision {
-    let fits = |part: &Part| match question.shortfall(&part.ranks) {
+fn shortfall(question: &Question<'_>, parts: &[DomainNodes]) -> Decision {
+    let fits = |part: &DomainNodes| match question.shortfall(&part.ranks) {
         Decision::Unschedulable(shortfall) => shortfall.fits_at_most() as u64,
         _ => 0,
     };

@@ -13,7 +13,7 @@ use crate::model::{Cluster, Given, ObjectKey, Pod, PodIndex, UnitKind};
 use crate::problem::Effort;
 use crate::problem::{Budgets, Demand, Elsewhere, InFlight, PotentialVictims, Problem};
 use crate::search::Found;
-use crate::search::rescue::{Choice, VictimSearch};
+use crate::search::rescue::{AddonVictims, VictimSearch};
 use giveway_crds::critical;
 use giveway_crds::policy::{DisruptionMode, PreemptionPolicy};
 use giveway_crds::wording::counted;
@@ -127,8 +127,8 @@ fn fates(problem: &Problem<'_>, addon: &Pod, terms: &Terms, only_node: bool) -> 
 
 /// Makes the plan for the chosen node and victims. `looked` are the numbers of evaluated nodes and of nodes that
 /// evictions could free.
-fn eviction(problem: &Problem<'_>, member: PodIndex, choice: Choice<'_>, looked: (usize, usize)) -> Eviction {
-    let Choice { mut units, weight } = choice;
+fn eviction(problem: &Problem<'_>, member: PodIndex, choice: AddonVictims<'_>, looked: (usize, usize)) -> Eviction {
+    let AddonVictims { mut units, weight } = choice;
     units.sort_by(|a, b| problem.potential.compare(*a, *b));
     let node = &problem.nodes.at(weight.node).name;
     let pods = units.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter());

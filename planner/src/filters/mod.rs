@@ -21,7 +21,7 @@ mod taints;
 mod unschedulable;
 mod volumes;
 
-pub(crate) use neighbours::{CounterState, Domains, RejectingCounter, Slack};
+pub(crate) use neighbours::{CounterState, NodeDomains, RejectingCounter, Slack};
 pub(crate) use nodes::{Held, Nodes, Rank};
 pub(crate) use occupancy::Occupancy;
 pub(crate) use pins::Pins;

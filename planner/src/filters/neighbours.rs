@@ -20,11 +20,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Number of a domain of a key; [`NOWHERE`] for a node without the label.
-pub(super) type Domain = u32;
+pub(super) type DomainNumber = u32;
 /// The domains of a node, key by key.
-pub(crate) type Domains = SmallVec<[Domain; 4]>;
+pub(crate) type NodeDomains = SmallVec<[DomainNumber; 4]>;
 /// No domain.
-pub(super) const NOWHERE: Domain = Domain::MAX;
+pub(super) const NOWHERE: DomainNumber = DomainNumber::MAX;
 
 /// The counters that count a pod.
 type Marks = SmallVec<[u16; 4]>;
@@ -33,7 +33,7 @@ type Marks = SmallVec<[u16; 4]>;
 struct TopologyKey<'a> {
     name: &'a str,
     /// By position of the node among all nodes.
-    of: Vec<Domain>,
+    of: Vec<DomainNumber>,
     domains: usize,
     /// Whether a domain has more than one node.
     shared: bool,
@@ -274,7 +274,7 @@ impl<'a> Neighbours<'a> {
     }
 
     /// Returns the anti-affinity counters, and the domains, of members that are placed.
-    pub(super) fn watched(&self, placed: impl Iterator<Item = (PodIndex, Rank)>) -> BTreeSet<(usize, Domain)> {
+    pub(super) fn watched(&self, placed: impl Iterator<Item = (PodIndex, Rank)>) -> BTreeSet<(usize, DomainNumber)> {
         let mut watched = BTreeSet::new();
         for (member, place) in placed {
             let looker = self.rules.members.get(&member).and_then(|looker| self.rules.lookers.get(*looker));
@@ -292,7 +292,7 @@ impl<'a> Neighbours<'a> {
         cluster: &Cluster,
         index: PodIndex,
         place: Rank,
-        watched: &BTreeSet<(usize, Domain)>,
+        watched: &BTreeSet<(usize, DomainNumber)>,
     ) -> Option<bool> {
         let (mut leaves, mut sure) = (true, true);
         for number in self.rules.marks_of(cluster, index).iter().map(|number| usize::from(*number)) {
@@ -326,7 +326,7 @@ impl<'a> Neighbours<'a> {
     /// Returns for each of these nodes, in order: whether the affinity of all members excludes it, and its domains,
     /// for topology keys with at most half as many domains as these nodes. Only the first [`MOST_CLASSES_EXCLUDING`] classes of
     /// members are evaluated.
-    pub(super) fn around(&self, members: &[PodIndex], places: &[Rank]) -> Vec<(bool, Domains)> {
+    pub(super) fn around(&self, members: &[PodIndex], places: &[Rank]) -> Vec<(bool, NodeDomains)> {
         let mut kinds: BTreeMap<usize, PodIndex> = BTreeMap::new();
         for member in members {
             kinds.entry(self.kind(*member)).or_insert(*member);
@@ -395,7 +395,7 @@ impl<'a> Neighbours<'a> {
     /// pods count.
     fn object_to(&self, looker: &Looker, place: Rank, held_too: bool) -> Option<(Objection, usize)> {
         let domain = |counter: usize| self.rules.keys[self.rules.rules[counter].key].of[place];
-        let there = |counter: usize, domain: Domain| match domain {
+        let there = |counter: usize, domain: DomainNumber| match domain {
             NOWHERE => 0,
             domain => self.counts[counter].at(domain as usize, held_too),
         };
@@ -455,10 +455,10 @@ impl<'a> Rules<'a> {
         if let Some(known) = self.keys.iter().position(|key| key.name == name) {
             return known;
         }
-        let mut numbers: BTreeMap<&str, Domain> = BTreeMap::new();
+        let mut numbers: BTreeMap<&str, DomainNumber> = BTreeMap::new();
         let mut of = Vec::with_capacity(nodes.everywhere());
         for place in 0..nodes.everywhere() {
-            let next = Domain::try_from(numbers.len()).unwrap_or(NOWHERE);
+            let next = DomainNumber::try_from(numbers.len()).unwrap_or(NOWHERE);
             let value = nodes.in_place(place).labels.get(name);
             of.push(value.map_or(NOWHERE, |value| *numbers.entry(value).or_insert(next)));
         }
@@ -522,10 +522,10 @@ impl<'a> Rules<'a> {
 
     /// Numbers the nodes such that nodes of one number are in the same domains of all keys.
     fn number_cells(&mut self, places: usize) {
-        let mut numbers: BTreeMap<Vec<Domain>, u32> = BTreeMap::new();
+        let mut numbers: BTreeMap<Vec<DomainNumber>, u32> = BTreeMap::new();
         for place in 0..places {
             let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-            let domains: Vec<Domain> = self.keys.iter().map(|key| key.of[place]).collect();
+            let domains: Vec<DomainNumber> = self.keys.iter().map(|key| key.of[place]).collect();
             self.cells.push(*numbers.entry(domains).or_insert(next));
         }
         self.number_of_cells = numbers.len();

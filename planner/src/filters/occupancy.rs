@@ -1,7 +1,7 @@
 //! Free capacity of every node under an assumption: some pods removed, others placed. It is cheap to copy and to restore, and is never
 //! shared between assumptions.
 
-use super::neighbours::{CounterState, Domains, Neighbours, Objection, RejectingCounter, Slack};
+use super::neighbours::{CounterState, Neighbours, NodeDomains, Objection, RejectingCounter, Slack};
 use super::nodes::{Held, Nodes, Rank};
 use super::{exclusive, resources};
 use crate::api::Refusal;
@@ -126,8 +126,8 @@ impl<'a> Occupancy<'a> {
 
     /// Returns for each of these nodes, in order: whether the affinity of all `members` excludes it, and its domains,
     /// for every counted topology key with at most half as many domains as these nodes.
-    pub(crate) fn around(&self, members: &[PodIndex], ranks: &[Rank]) -> Vec<(bool, Domains)> {
-        let Some(neighbours) = &self.neighbours else { return vec![(false, Domains::new()); ranks.len()] };
+    pub(crate) fn around(&self, members: &[PodIndex], ranks: &[Rank]) -> Vec<(bool, NodeDomains)> {
+        let Some(neighbours) = &self.neighbours else { return vec![(false, NodeDomains::new()); ranks.len()] };
         let places: Vec<Rank> = ranks.iter().map(|rank| self.nodes.place(*rank)).collect();
         neighbours.around(members, &places)
     }

@@ -5,7 +5,7 @@
 
 use super::at_risk::AtRisk;
 use super::best_node::BestNode;
-use super::node_capacity::{NodeCapacity, OwnSums, Reader, Scale};
+use super::node_capacity::{CapacityReader, NodeCapacity, OwnSums, Scale};
 use super::violations::Violations;
 use crate::api::{Refusal, Respect};
 use crate::filters::{Nodes, Rank, unsuitable};
@@ -200,7 +200,7 @@ impl Capacities {
         stale.nodes.sort_unstable();
         stale.nodes.dedup();
         let at_risk = AtRisk::new(cluster, in_flight, &self.violations, self.priority);
-        let mut reader = Reader {
+        let mut reader = CapacityReader {
             cluster,
             nodes,
             scale: &self.scale,

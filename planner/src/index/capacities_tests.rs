@@ -2,7 +2,7 @@
 
 use super::at_risk::AtRisk;
 use super::capacities::Capacities;
-use super::node_capacity::{NodeCapacity, OwnSums, Reader};
+use super::node_capacity::{CapacityReader, NodeCapacity, OwnSums};
 use crate::api::{Context, Preemptor};
 use crate::filters::Nodes;
 use crate::model::Cluster;
@@ -35,7 +35,7 @@ fn kept_sums_give_the_same_capacity_as_the_pods_of_the_node() {
         let (nodes, in_flight) = (Nodes::new(&cluster), InFlight::new(&cluster, &demand, &context));
         // Where a decision differs from the model, the pods are read.
         let patched = (0..nodes.len()).map(|rank| (rank, Vec::new())).collect();
-        let mut reader = Reader {
+        let mut reader = CapacityReader {
             cluster: &cluster,
             nodes: &nodes,
             scale: &known.scale,

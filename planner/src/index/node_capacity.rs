@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Amounts in the order in which they are asked for; pods seldom ask for more than four.
-pub(crate) type Amounts = SmallVec<[i64; 4]>;
+pub(crate) type NodeAmounts = SmallVec<[i64; 4]>;
 
 /// Capacity of a node for members.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,7 +40,7 @@ pub(crate) struct NodeCapacity {
     /// Pods that may be evicted.
     pub(crate) movable: u32,
     /// The requests of these pods, in the order of `Scale::ids`.
-    pub(crate) freed: Amounts,
+    pub(crate) freed: NodeAmounts,
 }
 
 /// How many fit without the units up to a priority.
@@ -194,10 +194,10 @@ pub(crate) fn free_now(
     rank: Rank,
     scale: &Scale,
     in_flight: &InFlight,
-) -> Amounts {
+) -> NodeAmounts {
     let row = cluster.free().row(nodes.index(rank));
     let free = |id: &ResourceId| clamped(row.get(usize::from(*id)).copied().unwrap_or(0));
-    let mut free: Amounts = scale.ids.iter().map(free).collect();
+    let mut free: NodeAmounts = scale.ids.iter().map(free).collect();
     let held = in_flight.reserved.on(cluster, nodes.index(rank));
     held.for_each(|pod| add(&mut free, scale.of(cluster.row(pod).class), -1));
     free
@@ -209,7 +209,7 @@ pub(crate) fn add(free: &mut [i64], amounts: &[i64], sign: i64) {
 }
 
 /// Computes the capacity of nodes for preemptors of one priority.
-pub(crate) struct Reader<'s> {
+pub(crate) struct CapacityReader<'s> {
     pub(crate) cluster: &'s Cluster,
     pub(crate) nodes: &'s Nodes<'s>,
     pub(crate) scale: &'s Scale,
@@ -268,7 +268,7 @@ impl OwnSums {
     }
 }
 
-impl Reader<'_> {
+impl CapacityReader<'_> {
     /// Computes the capacity of a node.
     pub(crate) fn look(&mut self, rank: Rank, refusal: Option<Box<Refusal>>) -> NodeCapacity {
         let (cluster, scale, node) = (self.cluster, self.scale, self.nodes.index(rank));
@@ -356,7 +356,7 @@ fn steps(
         fit.map_or(most, |fit| u32::try_from(fit).unwrap_or(u32::MAX).min(most))
     };
     // What the pods free that violate a budget, and those of them that do by themselves.
-    let (mut together, mut alone) = (Amounts::from_elem(0, free.len()), Amounts::from_elem(0, free.len()));
+    let (mut together, mut alone) = (NodeAmounts::from_elem(0, free.len()), NodeAmounts::from_elem(0, free.len()));
     let mut risky = false;
     let mut steps = Vec::new();
     let mut step = CapacityStep { priority: 0, all: then, mild: then, lawful: then };

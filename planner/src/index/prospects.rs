@@ -3,7 +3,7 @@
 
 use super::capacities::Capacities;
 use super::kept::Kept;
-use crate::filters::{Domains, Nodes, Pins, Rank, about};
+use crate::filters::{NodeDomains, Nodes, Pins, Rank, about};
 use crate::limits::{MORE_NODES, MOST_CLASSES_COUNTED, MOST_NODES_SEARCHED, MOST_PINNED_NODES, SMALL_CLUSTER};
 use crate::model::{ClassId, Cluster};
 use crate::problem::{Demand, InFlight};
@@ -156,7 +156,7 @@ impl Prospects {
         &self,
         ranks: &[Rank],
         when: When,
-        around: impl Fn(&[Rank]) -> Vec<(bool, Domains)>,
+        around: impl Fn(&[Rank]) -> Vec<(bool, NodeDomains)>,
     ) -> (Vec<Rank>, bool) {
         let fits =
             |rank: &Rank| self.others > 0 || self.classes.iter().any(|(known, _)| Self::fit(known, *rank, when) > 0);

@@ -4,7 +4,7 @@ use super::selector::Selector;
 use k8s_openapi::api::core::v1::{PodAffinityTerm, PodSpec, TopologySpreadConstraint};
 use std::collections::BTreeMap;
 
-type Labels = BTreeMap<String, String>;
+type PodLabels = BTreeMap<String, String>;
 
 /// A required (anti-)affinity term.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,21 +44,21 @@ pub(crate) struct SpreadConstraint {
 }
 
 /// Returns the required pod affinity of a pod with these labels.
-pub(super) fn required_affinity(spec: &PodSpec, namespace: &str, labels: &Labels) -> Vec<AffinityTerm> {
+pub(super) fn required_affinity(spec: &PodSpec, namespace: &str, labels: &PodLabels) -> Vec<AffinityTerm> {
     let affinity = spec.affinity.as_ref().and_then(|a| a.pod_affinity.as_ref());
     let required = affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_deref());
     required.unwrap_or_default().iter().map(|t| term(t, namespace, labels)).collect()
 }
 
 /// Returns the required pod anti-affinity of a pod with these labels.
-pub(super) fn required_anti_affinity(spec: &PodSpec, namespace: &str, labels: &Labels) -> Vec<AffinityTerm> {
+pub(super) fn required_anti_affinity(spec: &PodSpec, namespace: &str, labels: &PodLabels) -> Vec<AffinityTerm> {
     let affinity = spec.affinity.as_ref().and_then(|a| a.pod_anti_affinity.as_ref());
     let required = affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_deref());
     required.unwrap_or_default().iter().map(|t| term(t, namespace, labels)).collect()
 }
 
 /// Reads a term of pod affinity or anti-affinity of a pod with these labels.
-fn term(from: &PodAffinityTerm, namespace: &str, labels: &Labels) -> AffinityTerm {
+fn term(from: &PodAffinityTerm, namespace: &str, labels: &PodLabels) -> AffinityTerm {
     let mut names = from.namespaces.clone().unwrap_or_default();
     if names.is_empty() && from.namespace_selector.is_none() {
         names.push(namespace.to_owned());
@@ -73,13 +73,13 @@ fn term(from: &PodAffinityTerm, namespace: &str, labels: &Labels) -> AffinityTer
 }
 
 /// Returns the topology spread constraints that must hold for a pod with these labels.
-pub(super) fn spread(spec: &PodSpec, labels: &Labels) -> Vec<SpreadConstraint> {
+pub(super) fn spread(spec: &PodSpec, labels: &PodLabels) -> Vec<SpreadConstraint> {
     let constraints = spec.topology_spread_constraints.iter().flatten();
     constraints.filter(|c| c.when_unsatisfiable == "DoNotSchedule").map(|c| constraint(c, labels)).collect()
 }
 
 /// Reads a topology spread constraint of a pod with these labels.
-fn constraint(from: &TopologySpreadConstraint, labels: &Labels) -> SpreadConstraint {
+fn constraint(from: &TopologySpreadConstraint, labels: &PodLabels) -> SpreadConstraint {
     let mut selector = from.label_selector.as_ref().map(Selector::from_object);
     if let Some(selector) = &mut selector {
         selector.merge_own(from.match_label_keys.as_deref(), "In", labels);

@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use std::collections::BTreeMap;
 
 /// Amounts by name of the resource.
-type Amounts<'a> = BTreeMap<&'a str, i128>;
+type NamedAmounts<'a> = BTreeMap<&'a str, i128>;
 type Quantities = BTreeMap<String, Quantity>;
 
 /// Returns the requests of a pod, with an error that names the field if a quantity cannot be parsed or is negative, or a sum is too large.
@@ -29,7 +29,7 @@ pub(super) fn of(pod: &PodObject, object: &str, bound: bool, names: &ResourceNam
         Err(error) => (None, Some(error)),
     };
     let as_scheduler = || counted(pod, &RequestReader { kind: "Pod", object, in_64_bits: true });
-    let amounts = known.or_else(|| as_scheduler().ok()).unwrap_or_else(|| Amounts::from([("pods", 1)]));
+    let amounts = known.or_else(|| as_scheduler().ok()).unwrap_or_else(|| NamedAmounts::from([("pods", 1)]));
     (Resources::from_names(amounts, names), error)
 }
 
@@ -38,9 +38,9 @@ fn fits_64_bits(amount: i128) -> bool {
 }
 
 /// Returns what kube-scheduler counts as requested by a pod, in nano units.
-fn counted<'a>(pod: &'a PodObject, reader: &RequestReader<'_>) -> Result<Amounts<'a>, ModelError> {
+fn counted<'a>(pod: &'a PodObject, reader: &RequestReader<'_>) -> Result<NamedAmounts<'a>, ModelError> {
     let Some(spec) = &pod.spec else {
-        return Ok(Amounts::from([("pods", 1)]));
+        return Ok(NamedAmounts::from([("pods", 1)]));
     };
     let status = pod.status.as_ref();
     let conditions = status.and_then(|s| s.conditions.as_deref()).unwrap_or_default();
@@ -53,7 +53,7 @@ fn counted<'a>(pod: &'a PodObject, reader: &RequestReader<'_>) -> Result<Amounts
     };
     // While containers are resized the largest of three totals counts: what is asked for, what was granted, and what is
     // in force. What is asked for does not count once it was found infeasible.
-    let mut total = if counted.infeasible { Amounts::new() } else { counted.total(Which::Asked, reader)? };
+    let mut total = if counted.infeasible { NamedAmounts::new() } else { counted.total(Which::Asked, reader)? };
     for which in [Which::Granted, Which::InForce] {
         if counted.infeasible || counted.differs(which) {
             raise(&mut total, &counted.total(which, reader)?);
@@ -76,7 +76,7 @@ pub(super) fn amounts<'a>(
     kind: &'static str,
     object: &str,
     field: &str,
-) -> Result<Amounts<'a>, ModelError> {
+) -> Result<NamedAmounts<'a>, ModelError> {
     let reader = RequestReader::strict(kind, object);
     let amounts = reader.amounts(quantities, field)?;
     reader.round(amounts, field)
@@ -125,15 +125,15 @@ impl<'a> CountedContainers<'a> {
     }
 
     /// Containers and sidecars together, or the most that any init container needs, whichever is larger.
-    fn total(&self, which: Which, reader: &RequestReader<'_>) -> Result<Amounts<'a>, ModelError> {
-        let mut total = Amounts::new();
+    fn total(&self, which: Which, reader: &RequestReader<'_>) -> Result<NamedAmounts<'a>, ModelError> {
+        let mut total = NamedAmounts::new();
         for (at, container) in self.spec.containers.iter().enumerate() {
             let path = format!("spec.containers[{at}]");
             let own = self.container(container, which, &path, reader)?;
             reader.add(&mut total, &own, &path)?;
         }
-        let mut sidecars = Amounts::new();
-        let mut largest_init = Amounts::new();
+        let mut sidecars = NamedAmounts::new();
+        let mut largest_init = NamedAmounts::new();
         for (at, container) in self.spec.init_containers.iter().flatten().enumerate() {
             let path = format!("spec.initContainers[{at}]");
             let own = self.container(container, which, &path, reader)?;
@@ -158,15 +158,15 @@ impl<'a> CountedContainers<'a> {
         which: Which,
         path: &str,
         reader: &RequestReader<'_>,
-    ) -> Result<Amounts<'a>, ModelError> {
+    ) -> Result<NamedAmounts<'a>, ModelError> {
         if let Some(reported) = self.reported(container, which) {
             let field = if which == Which::InForce { "resources" } else { "allocatedResources" };
             return reader.amounts(Some(reported), &format!("status.containerStatuses.{field}"));
         }
         if self.infeasible {
-            return Ok(Amounts::new());
+            return Ok(NamedAmounts::new());
         }
-        let Some(resources) = &container.resources else { return Ok(Amounts::new()) };
+        let Some(resources) = &container.resources else { return Ok(NamedAmounts::new()) };
         let mut own = reader.amounts(resources.requests.as_ref(), &format!("{path}.resources.requests"))?;
         // A limit without a request is a request as well; the API server writes it down, a template does not have it yet.
         for (name, quantity) in resources.limits.iter().flatten() {
@@ -198,13 +198,13 @@ impl<'a> RequestReader<'a> {
         &self,
         counted: &CountedContainers<'q>,
         status: Option<&'q PodStatus>,
-        total: &mut Amounts<'q>,
+        total: &mut NamedAmounts<'q>,
     ) -> Result<(), ModelError> {
         let Some(resources) = &counted.spec.resources else { return Ok(()) };
         let asked = self.pod_levels(resources.requests.as_ref(), "spec.resources.requests")?;
         let reported =
             status.filter(|_| !asked.is_empty()).and_then(|status| Some((status, status.resources.as_ref()?)));
-        let mut own = if reported.is_some() && counted.infeasible { Amounts::new() } else { asked };
+        let mut own = if reported.is_some() && counted.infeasible { NamedAmounts::new() } else { asked };
         if let Some((status, in_force)) = reported {
             raise(&mut own, &self.pod_levels(in_force.requests.as_ref(), "status.resources.requests")?);
             raise(&mut own, &self.pod_levels(status.allocated_resources.as_ref(), "status.allocatedResources")?);
@@ -218,13 +218,13 @@ impl<'a> RequestReader<'a> {
     }
 
     /// Amounts in nano units of the resources that can be set for a pod as a whole.
-    fn pod_levels<'q>(&self, quantities: Option<&'q Quantities>, field: &str) -> Result<Amounts<'q>, ModelError> {
+    fn pod_levels<'q>(&self, quantities: Option<&'q Quantities>, field: &str) -> Result<NamedAmounts<'q>, ModelError> {
         let all = quantities.into_iter().flatten().filter(|(name, _)| is_pod_level(name));
         all.map(|(name, quantity)| self.amount(name, quantity, field)).collect()
     }
 
     /// Amounts in nano units.
-    fn amounts<'q>(&self, quantities: Option<&'q Quantities>, field: &str) -> Result<Amounts<'q>, ModelError> {
+    fn amounts<'q>(&self, quantities: Option<&'q Quantities>, field: &str) -> Result<NamedAmounts<'q>, ModelError> {
         quantities.into_iter().flatten().map(|(name, quantity)| self.amount(name, quantity, field)).collect()
     }
 
@@ -244,7 +244,7 @@ impl<'a> RequestReader<'a> {
     }
 
     /// Adds amounts to a total.
-    fn add<'q>(&self, total: &mut Amounts<'q>, more: &Amounts<'q>, path: &str) -> Result<(), ModelError> {
+    fn add<'q>(&self, total: &mut NamedAmounts<'q>, more: &NamedAmounts<'q>, path: &str) -> Result<(), ModelError> {
         for (name, amount) in more {
             let entry = total.entry(name).or_default();
             *entry = match entry.checked_add(*amount) {
@@ -257,7 +257,7 @@ impl<'a> RequestReader<'a> {
     }
 
     /// From nano units to the scheduler's.
-    fn round<'q>(&self, amounts: Amounts<'q>, path: &str) -> Result<Amounts<'q>, ModelError> {
+    fn round<'q>(&self, amounts: NamedAmounts<'q>, path: &str) -> Result<NamedAmounts<'q>, ModelError> {
         let round = |(name, nano): (&'q str, i128)| {
             let amount = if name == "cpu" { quantity::ceil_milli(nano) } else { quantity::ceil_unit(nano) };
             match amount {
@@ -282,7 +282,7 @@ impl<'a> RequestReader<'a> {
 }
 
 /// Raises each amount of a total to at least this amount.
-fn raise<'q>(total: &mut Amounts<'q>, least: &Amounts<'q>) {
+fn raise<'q>(total: &mut NamedAmounts<'q>, least: &NamedAmounts<'q>) {
     for (name, amount) in least {
         let entry = total.entry(name).or_default();
         *entry = (*entry).max(*amount);

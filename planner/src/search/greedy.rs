@@ -6,7 +6,7 @@
 //! member to all nodes of a cell or to none, so that they are evaluated once per cell.
 
 use super::reprieve;
-use super::victim_sets::{Price, VictimSet, VictimSets};
+use super::victim_sets::{SetPrice, VictimSet, VictimSets};
 use crate::api::Cost;
 use crate::filters::{CounterState, Occupancy, Rank, RejectingCounter};
 use crate::model::PodIndex;
@@ -297,7 +297,7 @@ struct Front {
     /// The tightest node with free capacity of every cell that is not known to be closed.
     roomy: BTreeSet<Spare>,
     /// The cheapest victims of each of them.
-    priced: BTreeSet<Price>,
+    priced: BTreeSet<SetPrice>,
     /// Cells that inter-pod constraints close for the members, by the counter that rejects them, with its state at that time.
     closed: BTreeMap<RejectingCounter, (Option<CounterState>, Vec<usize>)>,
 }
@@ -313,11 +313,11 @@ struct Cell {
     /// Its nodes with free capacity.
     spare: BTreeSet<Spare>,
     /// Prices of victims. Entries of nodes that have changed are detected when they are popped.
-    prices: BinaryHeap<Reverse<Price>>,
+    prices: BinaryHeap<Reverse<SetPrice>>,
     /// True if it is known that inter-pod constraints admit no member.
     closed: bool,
     /// Its entries among the nodes with free capacity, and among those where evictions free capacity.
-    listed: (Option<Spare>, Option<Price>),
+    listed: (Option<Spare>, Option<SetPrice>),
 }
 
 impl Front {
@@ -370,12 +370,12 @@ impl Front {
     }
 
     /// Returns the lowest price of a victim set.
-    fn cheapest(&self) -> Option<Price> {
+    fn cheapest(&self) -> Option<SetPrice> {
         self.priced.first().copied()
     }
 
     /// Adds the price of a victim set on a node.
-    fn note(&mut self, price: Price) {
+    fn note(&mut self, price: SetPrice) {
         let number = self.cell_of[price.rank];
         self.cells[number].prices.push(Reverse(price));
         self.list(number);

@@ -8,12 +8,12 @@ use crate::problem::{Problem, UnitIndex};
 use crate::search::found::Found;
 use crate::search::matrix::Matrix;
 use crate::search::missing::{put_back, subtract};
-use crate::search::victim_sets::{Price, compare_sets};
+use crate::search::victim_sets::{SetPrice, compare_sets};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
 
 /// Units whose eviction lets at least one more member fit, and their price.
-type Cheapest = (Price, Vec<usize>);
+type Cheapest = (SetPrice, Vec<usize>);
 
 /// A partial placement, and its victims.
 pub(crate) struct Gang<'p, 'a> {
@@ -28,7 +28,7 @@ pub(crate) struct Gang<'p, 'a> {
     placed: Vec<(PodIndex, Rank)>,
     doomed: Vec<usize>,
     /// Prices of victim sets. Prices that have changed are detected when they are popped.
-    prices: BinaryHeap<Reverse<Price>>,
+    prices: BinaryHeap<Reverse<SetPrice>>,
     /// By node: the victim set whose price was noted last, and the number of evicted victim sets at that time.
     noted: Vec<Option<(Cheapest, usize)>>,
     /// By node: the number of evicted victim sets when it changed last.
@@ -198,10 +198,10 @@ impl Gang<'_, '_> {
     }
 
     /// Returns the price of a victim set on a node.
-    fn price(&mut self, node: usize, set: &[usize]) -> Price {
+    fn price(&mut self, node: usize, set: &[usize]) -> SetPrice {
         let gain = self.gain(set).min(self.remaining());
         let units = set.iter().map(|unit| &self.problem.potential.units[self.matrix.units[*unit].number]);
-        Price::of(units, 0, gain, node)
+        SetPrice::of(units, 0, gain, node)
     }
 
     /// Returns how many more members fit on all nodes after a set of units is evicted.

@@ -17,13 +17,13 @@ use std::collections::BTreeSet;
 pub(crate) struct VictimSet {
     /// The units.
     pub(crate) units: Vec<UnitIndex>,
-    price: Price,
+    price: SetPrice,
 }
 
 /// Price of a victim set. Smaller is better: budget violations per member gained, then victims (weighted by their priority) per member,
 /// then the highest priority, then the latest start, then the name of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Price {
+pub(crate) struct SetPrice {
     violations: u128,
     weight: u128,
     gain: u128,
@@ -32,7 +32,7 @@ pub(crate) struct Price {
     pub(crate) rank: Rank,
 }
 
-impl Ord for Price {
+impl Ord for SetPrice {
     fn cmp(&self, other: &Self) -> Ordering {
         let per_member = |mine: u128, theirs: u128| (mine * other.gain).cmp(&(theirs * self.gain));
         per_member(self.violations, other.violations)
@@ -43,7 +43,7 @@ impl Ord for Price {
     }
 }
 
-impl Price {
+impl SetPrice {
     /// The price of these units, whose eviction violates `violations` budgets and lets `gain` more members fit, some of them on the node
     /// with this rank.
     pub(crate) fn of<'u>(
@@ -68,14 +68,14 @@ impl Price {
     }
 }
 
-impl Price {
+impl SetPrice {
     /// Returns true if at most this number of members gain capacity.
     pub(crate) fn gains_at_most(&self, members: usize) -> bool {
         self.gain <= members as u128
     }
 }
 
-impl PartialOrd for Price {
+impl PartialOrd for SetPrice {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -92,12 +92,12 @@ impl VictimSet {
     ) -> Option<Self> {
         let all = || units.iter().map(|number| &problem.potential.units[*number]);
         let (violations, breached) = problem.budgets.preview(tally, all());
-        let price = Price::of(all(), violations, gain, rank);
+        let price = SetPrice::of(all(), violations, gain, rank);
         (!breached).then_some(Self { units, price })
     }
 
     /// Returns the cost of the set.
-    pub(crate) fn price(&self) -> Price {
+    pub(crate) fn price(&self) -> SetPrice {
         self.price
     }
 }
@@ -304,10 +304,17 @@ impl VictimSets<'_, '_> {
     }
 
     /// Returns the price of a victim set.
-    fn price(&self, room: &mut Occupancy<'_>, tally: &Tally, set: &[UnitIndex], rank: Rank, remaining: usize) -> Price {
+    fn price(
+        &self,
+        room: &mut Occupancy<'_>,
+        tally: &Tally,
+        set: &[UnitIndex],
+        rank: Rank,
+        remaining: usize,
+    ) -> SetPrice {
         let units = || set.iter().map(|number| &self.problem.potential.units[*number]);
         let (violations, _) = self.problem.budgets.preview(tally, units());
-        Price::of(units(), violations, self.gain(room, set, rank, remaining), rank)
+        SetPrice::of(units(), violations, self.gain(room, set, rank, remaining), rank)
     }
 
     /// Returns how many more members fit on all nodes without these units, at most `remaining`.

@@ -5,7 +5,7 @@
 //! reduces the slack of the members there by one, against every other domain, and increases the slack of all others against it by one, in
 //! whatever order they were placed.
 
-use super::{CountedPods, Domain, NOWHERE, Neighbours};
+use super::{CountedPods, DomainNumber, NOWHERE, Neighbours};
 use crate::filters::Rank;
 use crate::limits::MOST_SKEW_DOMAINS;
 use crate::model::{Cluster, PodIndex};
@@ -100,7 +100,7 @@ impl Neighbours<'_> {
     /// Returns the domain of a node for a counter, and the number of domains. `place` is the node's position among all nodes.
     fn domain(&self, counter: usize, place: Rank) -> Option<(usize, usize)> {
         let key = &self.rules.keys[self.rules.rules[counter].key];
-        let domain: Domain = key.of[place];
+        let domain: DomainNumber = key.of[place];
         (domain != NOWHERE).then_some((domain as usize, key.domains))
     }
 }

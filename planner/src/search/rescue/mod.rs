@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weight::Weight;
 
 /// The result of the search: a node and the units to evict.
-pub(crate) struct Choice<'a> {
+pub(crate) struct AddonVictims<'a> {
     pub(crate) units: Vec<UnitIndex>,
     pub(crate) weight: Weight<'a>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct VictimSearch<'p, 'a> {
     pub(crate) room: Occupancy<'a>,
     pub(crate) elsewhere: &'p Elsewhere<'a>,
     pub(crate) effort: &'p mut Effort,
-    pub(crate) best: Option<Choice<'a>>,
+    pub(crate) best: Option<AddonVictims<'a>>,
     /// The effort that must be left when the search on the current node ends.
     pub(crate) floor: usize,
     /// By class of pods: their requests, as a share.
@@ -65,7 +65,7 @@ struct NodeBound<'a> {
 }
 
 /// A unit of the current node that may be evicted.
-struct Candidate {
+struct EvictableUnit {
     unit: UnitIndex,
     class: UnitClass,
     /// What it frees on the node, by resource that the add-on asks for.
@@ -109,7 +109,7 @@ struct Sums {
 /// A node that is being searched.
 struct OnNode {
     rank: Rank,
-    candidates: Vec<Candidate>,
+    candidates: Vec<EvictableUnit>,
     /// By position: what all candidates from this position on free.
     rest: Vec<Vec<i128>>,
     /// By position: the most that one of the candidates from this position on frees.
@@ -318,7 +318,7 @@ impl<'a> VictimSearch<'_, 'a> {
     fn on_node(&mut self, rank: Rank, resources: usize) -> OnNode {
         let units = self.problem.potential.on[rank].clone();
         let going = units.into_iter().filter(|unit| self.fates[*unit] != Fate::Stays);
-        let mut candidates: Vec<Candidate> = going.filter_map(|unit| self.candidate(unit, rank)).collect();
+        let mut candidates: Vec<EvictableUnit> = going.filter_map(|unit| self.candidate(unit, rank)).collect();
         let units = &self.problem.potential.units;
         candidates.sort_by(|a, b| a.class.cmp(&b.class).then_with(|| units[a.unit].key.cmp(units[b.unit].key)));
         let (mut rest, mut most) = (vec![vec![0; resources]], vec![vec![0; resources]]);
@@ -335,7 +335,7 @@ impl<'a> VictimSearch<'_, 'a> {
     }
 
     /// Returns what the eviction of a unit frees on a node, and what it costs.
-    fn candidate(&mut self, unit: UnitIndex, rank: Rank) -> Option<Candidate> {
+    fn candidate(&mut self, unit: UnitIndex, rank: Rank) -> Option<EvictableUnit> {
         let (cluster, problem) = (self.problem.cluster, self.problem);
         let found = &problem.potential.units[unit];
         let everywhere = cluster.rank_of(problem.nodes.index(rank))?;
@@ -365,7 +365,7 @@ impl<'a> VictimSearch<'_, 'a> {
         }
         let nowhere = class.elsewhere && class.homeless > 0;
         let freed = self.freed(unit, rank);
-        (!nowhere).then(|| Candidate { unit, class, freed, step: self.price(unit).step })
+        (!nowhere).then(|| EvictableUnit { unit, class, freed, step: self.price(unit).step })
     }
 
     /// Returns true if the add-on fits on the node in the current occupancy.
@@ -449,14 +449,14 @@ impl<'a> VictimSearch<'_, 'a> {
         let gone: Vec<PodIndex> = pods().collect();
         let Some(rank) = cluster.rank_of(problem.nodes.index(node.rank)) else { return };
         if elsewhere.is_empty() || self.elsewhere.fit_elsewhere_together(&elsewhere, &gone, (self.member, rank)) {
-            self.best = Some(Choice { units, weight });
+            self.best = Some(AddonVictims { units, weight });
         }
     }
 }
 
 impl Sums {
     /// Returns the sums after the eviction of one more candidate.
-    fn with(&self, candidate: &Candidate) -> Self {
+    fn with(&self, candidate: &EvictableUnit) -> Self {
         let class = &candidate.class;
         Self {
             in_several_budgets: self.in_several_budgets + class.in_several_budgets,
