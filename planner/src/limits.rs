@@ -189,7 +189,7 @@ pub(crate) const MORE_NODES: usize = 4;
 pub(crate) const MOST_CLASSES_COUNTED: usize = 4;
 
 /// Nodes to which labels restrict a class, up to which all of them are examined.
-/// Why: a share of [`MOST_NODES_SEARCHED`] that other classes can spare.
+/// Why: they take a small share of [`MOST_NODES_SEARCHED`] from other classes.
 /// Beyond: they are examined if they are among the most promising ones.
 pub(crate) const MOST_PINNED_NODES: usize = 64;
 
