@@ -72,8 +72,9 @@ pub struct Config {
 
     /// Maximum number of rejections that the guard delays at the same time; others are sent at once. Each occupies a
     /// seat of the API server's priority level workload-high, which has about 98 of them and serves
-    /// kube-controller-manager too.
-    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=100_000), value_name = "COUNT")]
+    /// kube-controller-manager too, and a connection. API servers may share one address, of which 256 requests may arrive
+    /// at the same time, so at most 200.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=MOST_DELAYED), value_name = "COUNT")]
     pub guard_max_delayed: u32,
 
     /// Remove expired taints that reserve nodes for critical add-ons, while no operator runs that would remove them.
@@ -108,6 +109,11 @@ pub struct Config {
     #[command(flatten)]
     pub log: LogOptions,
 }
+
+/// Largest number of rejections that may be delayed at the same time. Each has a connection of its own, and all of them may
+/// arrive at once from one address: then they and other reviews still are fewer than
+/// [`Limits::unfinished`](giveway_serving::Limits::unfinished), so that none of them is dismissed.
+const MOST_DELAYED: i64 = 200;
 
 /// Seconds that are left of the guard's timeout when a delayed rejection is sent.
 const MARGIN_SECONDS: u64 = 5;
@@ -148,6 +154,7 @@ impl Config {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use giveway_serving::Limits;
 
     #[test]
     fn the_command_line_is_well_formed_and_has_the_documented_defaults() {
@@ -174,6 +181,23 @@ mod tests {
             "--guard-max-delay-seconds is 24: it must be at most 15, 5 seconds below --guard-timeout-seconds (20)";
         assert_eq!(checked(&["--guard-timeout-seconds=20"]), Err(words.to_owned()));
         assert_eq!(checked(&["--guard-timeout-seconds=20", "--guard=false"]), Ok(()));
+    }
+
+    #[test]
+    fn no_more_rejections_are_delayed_than_one_address_may_send_at_once() {
+        let delaying = |count: &str| {
+            Config::try_parse_from(["giveway-webhook", "--tls-secret", "tls", "--guard-max-delayed", count])
+        };
+        assert_eq!(delaying("200").unwrap().guard_max_delayed, 200);
+        let error = delaying("201").unwrap_err().to_string();
+        assert!(
+            error.contains("invalid value '201' for '--guard-max-delayed <COUNT>': 201 is not in 0..=200"),
+            "{error}"
+        );
+        // A fifth of the unfinished requests of an address is left for other reviews.
+        let unfinished = Limits::default().unfinished;
+        assert_eq!(unfinished, 256, "the text of the flag has this number");
+        assert!(usize::try_from(MOST_DELAYED).unwrap() <= unfinished - unfinished / 5);
     }
 
     #[test]

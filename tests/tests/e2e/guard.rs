@@ -53,10 +53,16 @@ pub(crate) async fn classes(world: &World) {
 /// Creates a Deployment of class `guarded` on the nodes of pool `guarded` and the budget `api` for it. Returns its pods when they
 /// are ready and the budget's status counts them.
 pub(crate) async fn service(world: &World, replicas: usize, min_available: usize) -> Vec<Pod> {
+    service_in(world, &world.kit(), replicas, min_available).await
+}
+
+/// The same in the namespace of this kit.
+pub(crate) async fn service_in(world: &World, kit: &Kit, replicas: usize, min_available: usize) -> Vec<Pod> {
+    let namespace = &kit.namespace;
     let manifest = format!(
         r#"apiVersion: apps/v1
 kind: Deployment
-metadata: {{name: api}}
+metadata: {{name: api, namespace: {namespace}}}
 spec:
   replicas: {replicas}
   selector: {{matchLabels: {{app: api}}}}
@@ -73,14 +79,14 @@ spec:
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
-metadata: {{name: api}}
+metadata: {{name: api, namespace: {namespace}}}
 spec:
   minAvailable: {min_available}
   selector: {{matchLabels: {{app: api}}}}
 "#
     );
     world.apply(&manifest).await.unwrap();
-    let (pods, budgets) = (world.kit().api::<Pod>(), world.kit().api::<PodDisruptionBudget>());
+    let (pods, budgets) = (kit.api::<Pod>(), kit.api::<PodDisruptionBudget>());
     wait_for("the pods are ready and the budget counts them", MINUTE, async || {
         let all = pods.list(&ListParams::default().labels("app=api")).await.map_err(|error| error.to_string())?;
         let running = all.items.iter().filter(|pod| ready(pod)).count();

@@ -4,7 +4,7 @@
 //! tests run on the same machine.
 
 use crate::MINUTE;
-use crate::guard::{REFUSED, classes, metric, service};
+use crate::guard::{REFUSED, classes, metric, service, service_in};
 use futures::StreamExt as _;
 use giveway_tests::cluster::{Kit, PodHandle, Shaped};
 use giveway_tests::runner::Test;
@@ -18,6 +18,7 @@ use kube::{Client, Config};
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::json;
 use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
 
 /// The tests of this file.
 pub fn tests() -> Vec<Test> {
@@ -25,7 +26,7 @@ pub fn tests() -> Vec<Test> {
         release_shared:
             a_denied_preemption_is_retried_a_few_times_per_minute;
         release:
-            a_thousand_delayed_denials_use_little_memory_and_are_all_answered;
+            the_maximum_of_delayed_denials_displaces_no_review_and_uses_little_memory;
         bench:
             a_delayed_denial_barely_slows_the_scheduler,
             many_delayed_denials_slow_the_scheduler_but_do_not_stop_it;
@@ -34,9 +35,9 @@ pub fn tests() -> Vec<Test> {
 
 /// Number of pods without a relation to the guard.
 const UNRELATED: usize = 200;
-/// Number of denials that are delayed at the same time.
-const HELD: usize = 1000;
-/// Metric that counts the delayed denials.
+/// Largest value of `--guard-max-delayed`. Victims of one namespace may use half of it.
+const MOST_HELD: usize = 200;
+/// Metric that counts the denials that are being delayed.
 const HELD_NOW: &str = "giveway_webhook_guard_delayed_denials";
 /// Number of preemptors that are denied at the same time.
 const CROWD: usize = 100;
@@ -183,51 +184,52 @@ pub(crate) fn webhook_client(world: &mut World) -> Client {
     Client::try_from(config).unwrap()
 }
 
-async fn a_thousand_delayed_denials_use_little_memory_and_are_all_answered() {
-    // Victims of one namespace may use half of the limit.
-    let mut world = World::builder().webhook_flag(&format!("--guard-max-delayed={}", 2 * HELD)).start().await;
-    let pods = stage(&world, 8).await;
-    let waiting = preemptor(&world, "vip").await;
-    waiting.wait_event("GuaranteedBudget", MINUTE).await;
-    let client = webhook_client(&mut world);
-    let before = world.webhook().memory("VmRSS");
-    let asks = (0..HELD).map(|n| {
-        let pod = &pods[n % pods.len()];
-        let review = json!({
-            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
-                "uid": format!("r-{n}"), "resource": {"group": "", "version": "v1", "resource": "pods"},
-                "namespace": "default", "name": pod.metadata.name, "operation": "DELETE",
-                "userInfo": {"username": "system:kube-scheduler"}, "object": null, "oldObject": pod,
-            },
-        });
-        let request = Request::post("/guard").header("content-type", "application/json");
-        let request = request.body(serde_json::to_vec(&review).unwrap()).unwrap();
-        let client = client.clone();
-        tokio::spawn(async move { client.request::<serde_json::Value>(request).await })
+/// Returns the review of kube-scheduler's deletion of this pod.
+fn deletion(pod: &Pod, uid: usize) -> Request<Vec<u8>> {
+    let review = json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": format!("r-{uid}"), "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "namespace": pod.metadata.namespace, "name": pod.metadata.name, "operation": "DELETE",
+            "userInfo": {"username": "system:kube-scheduler"}, "object": null, "oldObject": pod,
+        },
     });
-    let start = Instant::now();
-    let asks: Vec<_> = asks.collect();
-    let mut most = (0, before);
-    // One of the delayed denials may be that of the real kube-scheduler.
-    while !asks.iter().all(tokio::task::JoinHandle::is_finished) {
-        let delayed = metric(&mut world, HELD_NOW).await;
-        most = (most.0.max(delayed), most.1.max(world.webhook().memory("VmRSS")));
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    let request = Request::post("/guard").header("content-type", "application/json");
+    request.body(serde_json::to_vec(&review).unwrap()).unwrap()
+}
+
+/// All reviews come from one address at once, as those of several API servers behind one address. No pod is pending, so every
+/// preemption is denied, and kube-scheduler itself asks for none.
+async fn the_maximum_of_delayed_denials_displaces_no_review_and_uses_little_memory() {
+    let most = format!("--guard-max-delayed={MOST_HELD}");
+    let flags = [most.as_str(), "--guard-max-delay-seconds=8"];
+    let mut world = flags.iter().fold(World::builder(), |builder, flag| builder.webhook_flag(flag)).start().await;
+    classes(&world).await;
+    world.nodes(2).cpus(4).label("pool", "guarded").create().await;
+    world.nodes(1).prefix("free").cpus(64).label("pool", "free").create().await;
+    let mut pods = service(&world, 4, 4).await;
+    pods.extend(service_in(&world, &world.namespace("team").await, 4, 4).await);
+    let client = webhook_client(&mut world);
+    let mut asks = JoinSet::new();
+    for n in 0..MOST_HELD {
+        let (client, request) = (client.clone(), deletion(&pods[n % pods.len()], n));
+        asks.spawn(async move { client.request::<serde_json::Value>(request).await });
     }
-    let took = start.elapsed();
-    let mut refused = 0;
-    for ask in asks {
-        let answer = ask.await.unwrap().unwrap();
-        refused += usize::from(answer["response"]["allowed"] == json!(false));
-    }
-    println!(
-        "guard: {HELD} concurrent denials: {} delayed at the same time, {before:.0} MiB before, {:.0} MiB at most, all answered within {took:.1?}",
-        most.0, most.1
-    );
-    assert_eq!(refused, HELD);
     // On a busy machine the first denials end before the last ones have started.
-    assert!(most.0 >= (HELD / 2) as u64, "no more than {} were delayed", most.0);
-    assert!(most.1 < 256.0, "{:.0} MiB: above the webhook's memory limit in the chart", most.1);
-    assert!(metric(&mut world, "giveway_webhook_guard_immediate_denials").await < 100);
+    wait_for("denials are delayed", MINUTE, async || {
+        let delayed = metric(&mut world, HELD_NOW).await;
+        if delayed >= (MOST_HELD / 2) as u64 { Ok(()) } else { Err(format!("{delayed} are delayed")) }
+    })
+    .await;
+    // Each review of its members is answered: a rejection would end the test.
+    world.gang("train", 8).create().await.wait_bound(MINUTE).await;
+    while let Some(answer) = asks.join_next().await {
+        let answer = answer.unwrap().unwrap();
+        assert_eq!(answer["response"]["allowed"], json!(false), "{answer}");
+    }
+    assert_eq!(metric(&mut world, "giveway_webhook_guard_denials_delayed_total").await, MOST_HELD as u64);
+    assert_eq!(metric(&mut world, "giveway_webhook_guard_immediate_denials_total").await, 0);
+    let peak = world.webhook().memory("VmHWM");
+    println!("guard: {MOST_HELD} concurrent denials: {peak:.0} MiB at most");
+    assert!(peak < 256.0, "{peak:.0} MiB: above the webhook's memory limit in the chart");
     world.check_promises().await;
 }

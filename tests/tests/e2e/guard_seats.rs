@@ -141,7 +141,8 @@ async fn round(world: &mut World, names: &[String], count: usize, phase: &str) -
 }
 
 async fn delayed_denials_leave_seats_for_kube_controller_manager() {
-    let flags = ["--guard-max-delayed=1000", "--guard-delay-seconds=8", "--guard-max-delay-seconds=8"];
+    // Victims of one namespace may use half of the maximum.
+    let flags = ["--guard-max-delayed=200", "--guard-delay-seconds=8", "--guard-max-delay-seconds=8"];
     let mut world = flags.iter().fold(World::builder(), |builder, flag| builder.webhook_flag(flag)).start().await;
     classes(&world).await;
     world.class("idle", -10).never().create().await;
