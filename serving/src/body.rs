@@ -11,6 +11,7 @@ use http::StatusCode;
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::{Bytes, Incoming};
+use std::net::IpAddr;
 use std::time::Duration;
 use tokio::time::Instant;
 use warp::Reply as _;
@@ -18,9 +19,14 @@ use warp::Reply as _;
 /// A body up to this size in bytes needs no reservation: such bodies are bounded by the number of connections.
 pub const SMALL: usize = 32 * 1024;
 
-/// When the headers of a request had arrived. Every request has it as an extension.
+/// When the headers of a request had arrived, and from where. Every request has it as an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrived(pub Instant);
+pub struct Arrived {
+    /// The time.
+    pub at: Instant,
+    /// Address of the client.
+    pub source: IpAddr,
+}
 
 /// Why a request is answered without having been read.
 #[derive(Debug)]

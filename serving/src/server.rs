@@ -187,7 +187,7 @@ where
     S: Service<Request<Full<Bytes>>, Response = Response, Error = Infallible>,
 {
     let (unfinished, _guard) = connection.begin_request();
-    let arrived = Arrived(Instant::now());
+    let arrived = Arrived { at: Instant::now(), source: connection.source };
     let (head, body) = request.into_parts();
     if crowd.limits.authenticated && !is_known && !(head.method.is_safe() && body.is_end_stream()) {
         return Unread::Unknown.response();

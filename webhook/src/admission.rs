@@ -15,6 +15,7 @@ use giveway_admission::request::Request;
 use giveway_admission::verdict::{Denial, Verdict, VerdictOutcome, shorten};
 use giveway_admission::view::ClusterView;
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,7 +58,7 @@ impl<L: Lookup> Admission<L> {
         Self { notices: Some(notices), ..self }
     }
 
-    /// Answers a request.
+    /// Answers a request of a client with this address.
     ///
     /// # Errors
     /// The view was not complete in time.
@@ -65,6 +66,7 @@ impl<L: Lookup> Admission<L> {
         &self,
         endpoint: Endpoint,
         body: &[u8],
+        source: IpAddr,
         deadline: Deadline,
     ) -> Result<ReviewResponse, NotReady> {
         let started = Instant::now();
@@ -91,7 +93,7 @@ impl<L: Lookup> Admission<L> {
             if verdict.notes.missing.is_empty() {
                 break;
             }
-            let more = self.lookup.fetch(&verdict.notes.missing, deadline).await;
+            let more = self.lookup.fetch(&verdict.notes.missing, source, deadline).await;
             if more.is_empty() {
                 break;
             }

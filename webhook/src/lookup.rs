@@ -5,7 +5,8 @@
 //!
 //! Promises: what is found answers the request that it was looked up for and is then forgotten, so that it can never
 //! hide what the watch says later; no look-up outlasts the deadline of its request; their number at the same time is
-//! bounded.
+//! bounded, in all and for each client address, so that reviews that a client without credentials forges leave slots for
+//! those of the API servers.
 
 use crate::deadline::Deadline;
 use crate::metrics::Metrics;
@@ -17,23 +18,32 @@ use giveway_crds::{PodGroup, Workload};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
 use std::future::Future;
-use std::sync::Arc;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 /// Time limit of all look-ups of one round.
 const LIMIT: Duration = Duration::from_secs(2);
 /// Maximum number of concurrent look-ups; further ones wait.
 const MOST: usize = 32;
+/// Maximum number of concurrent look-ups for one client address.
+const MOST_OF_ONE: usize = MOST / 2;
 
 /// Finds missing objects.
 pub trait Lookup: Send + Sync + 'static {
-    /// Looks up the objects until the deadline, and returns those that were found by then.
-    fn fetch(&self, missing: &BTreeSet<Reference>, deadline: Deadline) -> impl Future<Output = LookedUp> + Send;
+    /// Looks up the objects for a review of this client address until the deadline, and returns those that were found by
+    /// then.
+    fn fetch(
+        &self,
+        missing: &BTreeSet<Reference>,
+        source: IpAddr,
+        deadline: Deadline,
+    ) -> impl Future<Output = LookedUp> + Send;
 }
 
 /// Finds nothing.
@@ -41,8 +51,40 @@ pub trait Lookup: Send + Sync + 'static {
 pub struct NoLookup;
 
 impl Lookup for NoLookup {
-    async fn fetch(&self, _: &BTreeSet<Reference>, _: Deadline) -> LookedUp {
+    async fn fetch(&self, _: &BTreeSet<Reference>, _: IpAddr, _: Deadline) -> LookedUp {
         LookedUp::default()
+    }
+}
+
+/// The slots of look-ups, of all and of each client address. Of one address at most [`MOST_OF_ONE`] look-ups wait for a slot
+/// of all, so the look-ups of another address are at most that far behind.
+#[derive(Debug)]
+struct Slots {
+    all: Semaphore,
+    by_source: Mutex<HashMap<IpAddr, Weak<Semaphore>>>,
+}
+
+impl Slots {
+    fn new() -> Self {
+        Self { all: Semaphore::new(MOST), by_source: Mutex::default() }
+    }
+
+    /// Waits for a slot. The semaphores are never closed, so the result is never `None`.
+    async fn take(&self, source: IpAddr) -> Option<(OwnedSemaphorePermit, SemaphorePermit<'_>)> {
+        let own = self.of(source).acquire_owned().await.ok()?;
+        Some((own, self.all.acquire().await.ok()?))
+    }
+
+    /// Returns the slots of a client address. Addresses without look-ups are forgotten.
+    fn of(&self, source: IpAddr) -> Arc<Semaphore> {
+        let mut sources = self.by_source.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slots) = sources.get(&source).and_then(Weak::upgrade) {
+            return slots;
+        }
+        sources.retain(|_, slots| slots.strong_count() > 0);
+        let slots = Arc::new(Semaphore::new(MOST_OF_ONE));
+        sources.insert(source, Arc::downgrade(&slots));
+        slots
     }
 }
 
@@ -51,29 +93,30 @@ impl Lookup for NoLookup {
 pub struct ApiLookup {
     client: Client,
     metrics: Arc<Metrics>,
-    slots: Arc<Semaphore>,
+    slots: Arc<Slots>,
 }
 
 impl ApiLookup {
     /// Creates a look-up that reads through `client`.
     pub fn new(client: Client, metrics: Arc<Metrics>) -> Self {
-        Self { client, metrics, slots: Arc::new(Semaphore::new(MOST)) }
+        Self { client, metrics, slots: Arc::new(Slots::new()) }
     }
 
     /// Reads an object that the view does not contain. One that cannot be read counts as absent.
-    async fn one(&self, reference: &Reference) -> LookedUp {
+    async fn one(&self, reference: &Reference, source: IpAddr) -> LookedUp {
         let mut found = LookedUp::default();
         match reference {
             Reference::Class(name) => {
-                let class = self.get(Api::<PriorityClass>::all(self.client.clone()), name).await;
+                let class = self.get(Api::<PriorityClass>::all(self.client.clone()), name, source).await;
                 found.classes.extend(class.map(|class| Class::from_object(&class)));
             }
             Reference::PodGroup { namespace, name } => {
-                let group = self.get(Api::<PodGroup>::namespaced(self.client.clone(), namespace), name).await;
+                let group = self.get(Api::<PodGroup>::namespaced(self.client.clone(), namespace), name, source).await;
                 found.groups.extend(group.map(|group| (namespace.clone(), named(name, GroupView::of(&group)))));
             }
             Reference::Workload { namespace, name } => {
-                let workload = self.get(Api::<Workload>::namespaced(self.client.clone(), namespace), name).await;
+                let workload =
+                    self.get(Api::<Workload>::namespaced(self.client.clone(), namespace), name, source).await;
                 found.workloads.extend(workload.map(|w| (namespace.clone(), named(name, templates_of(&w)))));
             }
         }
@@ -81,11 +124,11 @@ impl ApiLookup {
     }
 
     /// Sends one GET; `None` if the object does not exist or the call fails.
-    async fn get<K>(&self, api: Api<K>, name: &str) -> Option<K>
+    async fn get<K>(&self, api: Api<K>, name: &str, source: IpAddr) -> Option<K>
     where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
     {
-        let _slot = self.slots.acquire().await;
+        let _slot = self.slots.take(source).await;
         self.metrics.lookups.inc();
         api.get_opt(name).await.unwrap_or_else(|error| {
             tracing::warn!(kind = %K::kind(&()), name, %error, "an object could not be looked up");
@@ -99,10 +142,11 @@ fn named<T>(name: &str, value: T) -> BTreeMap<String, T> {
 }
 
 impl Lookup for ApiLookup {
-    async fn fetch(&self, missing: &BTreeSet<Reference>, deadline: Deadline) -> LookedUp {
+    async fn fetch(&self, missing: &BTreeSet<Reference>, source: IpAddr, deadline: Deadline) -> LookedUp {
         let mut found = LookedUp::default();
         let all = async {
-            for one in futures::future::join_all(missing.iter().map(|reference| self.one(reference))).await {
+            let each = missing.iter().map(|reference| self.one(reference, source));
+            for one in futures::future::join_all(each).await {
                 found.extend(one);
             }
         };
@@ -110,5 +154,32 @@ impl Lookup for ApiLookup {
             tracing::warn!("look-ups took too long");
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt as _;
+    use std::net::Ipv4Addr;
+
+    fn source(last: u8) -> IpAddr {
+        Ipv4Addr::new(10, 0, 0, last).into()
+    }
+
+    #[test]
+    fn look_ups_for_one_address_leave_slots_for_others_and_addresses_are_forgotten() {
+        let slots = Slots::new();
+        let take = |last| slots.take(source(last)).now_or_never().flatten();
+        let mut flood: Vec<_> = (0..MOST).filter_map(|_| take(1)).collect();
+        assert_eq!(flood.len(), MOST / 2);
+        let mut waiting = Box::pin(slots.take(source(1)));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        assert!(take(2).is_some(), "another address has free slots");
+        flood.pop();
+        assert!(waiting.now_or_never().flatten().is_some(), "the next one of the same address");
+        drop(flood);
+        assert!(take(3).is_some());
+        assert_eq!(slots.by_source.lock().unwrap().keys().copied().collect::<Vec<_>>(), [source(3)]);
     }
 }

@@ -13,6 +13,7 @@ use giveway_admission::judge::Endpoint;
 use giveway_serving::Arrived;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use warp::filters::BoxedFilter;
@@ -27,9 +28,9 @@ pub fn admission<L: Lookup>(
 ) -> BoxedFilter<(Response,)> {
     let answer = |endpoint| {
         let admission = Arc::clone(&admission);
-        move |body: Bytes, deadline| {
+        move |body: Bytes, source, deadline| {
             let admission = Arc::clone(&admission);
-            async move { admission.answer(endpoint, &body, deadline).await }
+            async move { admission.answer(endpoint, &body, source, deadline).await }
         }
     };
     review("mutate", longest, answer(Endpoint::Mutate))
@@ -44,7 +45,7 @@ pub fn admission<L: Lookup>(
 
 /// Returns the HTTPS side of the guard: `/guard`. No review takes longer than `longest`.
 pub fn guard<L: Ledger>(guard: Arc<Guard<L>>, longest: Duration) -> BoxedFilter<(Response,)> {
-    review("guard", longest, move |body, deadline| {
+    review("guard", longest, move |body, _, deadline| {
         let guard = Arc::clone(&guard);
         async move { guard.answer(body, deadline).await }
     })
@@ -78,7 +79,7 @@ fn probes(health: Health) -> BoxedFilter<(Response,)> {
 fn review<A>(
     path: &'static str,
     longest: Duration,
-    answer: impl Fn(Bytes, Deadline) -> A + Clone + Send + Sync + 'static,
+    answer: impl Fn(Bytes, IpAddr, Deadline) -> A + Clone + Send + Sync + 'static,
 ) -> BoxedFilter<(Response,)>
 where
     A: Future<Output = Result<ReviewResponse, NotReady>> + Send + 'static,
@@ -89,8 +90,8 @@ where
         .and(warp::ext::get::<Arrived>())
         .and(warp::query::raw().or(warp::any().map(String::new)).unify())
         .and(warp::body::bytes())
-        .then(move |Arrived(arrival): Arrived, query: String, body: Bytes| {
-            let answer = answer(body, Deadline::from_arrival(arrival, Some(&query), longest));
+        .then(move |arrived: Arrived, query: String, body: Bytes| {
+            let answer = answer(body, arrived.source, Deadline::from_arrival(arrived.at, Some(&query), longest));
             async move {
                 match answer.await {
                     Ok(answer) => json(answer),

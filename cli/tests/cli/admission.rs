@@ -18,6 +18,7 @@ use giveway_webhook::watch::SharedView;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 use table::{Case, Said, Table};
@@ -67,7 +68,8 @@ impl ApiServer {
         });
         let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
         let body = review.to_string();
-        let answer = self.admission.answer(endpoint, body.as_bytes(), Deadline::after(PATIENCE));
+        let client = Ipv4Addr::LOCALHOST.into();
+        let answer = self.admission.answer(endpoint, body.as_bytes(), client, Deadline::after(PATIENCE));
         let answer = self.runtime.block_on(answer).unwrap().into_bytes();
         let response = serde_json::from_slice::<Value>(&answer).unwrap()["response"].take();
         if response["allowed"] != true {

@@ -19,6 +19,7 @@ use giveway_webhook::watch::SharedView;
 use proptest::test_runner::TestCaseError;
 use serde_json::{Value, json};
 use std::cell::Cell;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -117,11 +118,11 @@ impl Handler {
     }
 
     fn answer(&self, endpoint: Endpoint, body: &[u8]) -> Result<Value, TestCaseError> {
-        let deadline = Deadline::after(Duration::from_secs(30));
+        let (client, deadline) = (Ipv4Addr::LOCALHOST.into(), Deadline::after(Duration::from_secs(30)));
         let answer = self.runtime.block_on(async {
             match endpoint {
-                Endpoint::Mutate => self.admission.answer(Phase::Mutate, body, deadline).await,
-                Endpoint::Validate => self.admission.answer(Phase::Validate, body, deadline).await,
+                Endpoint::Mutate => self.admission.answer(Phase::Mutate, body, client, deadline).await,
+                Endpoint::Validate => self.admission.answer(Phase::Validate, body, client, deadline).await,
                 Endpoint::Guard => self.guard.answer(body.to_vec().into(), deadline).await,
             }
         });

@@ -17,11 +17,15 @@ use giveway_webhook::watch::SharedView;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long anything may take in these tests.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Address of the client.
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn admission<L: Lookup>(view: Arc<SharedView>, lookup: L) -> Admission<L> {
     Admission::new(view, lookup, Arc::new(Metrics::default()), Duration::from_millis(20))
@@ -29,7 +33,7 @@ fn admission<L: Lookup>(view: Arc<SharedView>, lookup: L) -> Admission<L> {
 
 /// The answer of `/mutate`, as JSON.
 async fn asked<L: Lookup>(admission: &Admission<L>, body: &[u8]) -> Result<Value, NotReady> {
-    let answer = admission.answer(Endpoint::Mutate, body, Deadline::after(PATIENCE)).await?;
+    let answer = admission.answer(Endpoint::Mutate, body, CLIENT, Deadline::after(PATIENCE)).await?;
     Ok(serde_json::from_slice(&answer.into_bytes()).unwrap())
 }
 
@@ -174,7 +178,7 @@ struct Late<F> {
 }
 
 impl<F: Fn() + Send + Sync + 'static> Lookup for Late<F> {
-    async fn fetch(&self, missing: &BTreeSet<Reference>, _: Deadline) -> LookedUp {
+    async fn fetch(&self, missing: &BTreeSet<Reference>, _: IpAddr, _: Deadline) -> LookedUp {
         (self.meanwhile)();
         let mut found = LookedUp::default();
         for reference in missing {
@@ -238,7 +242,7 @@ async fn a_looked_up_object_never_overrides_a_later_one_of_the_watch() {
 struct Silent;
 
 impl Lookup for Silent {
-    async fn fetch(&self, _: &BTreeSet<Reference>, deadline: Deadline) -> LookedUp {
+    async fn fetch(&self, _: &BTreeSet<Reference>, _: IpAddr, deadline: Deadline) -> LookedUp {
         deadline.limit(std::future::pending::<()>()).await;
         LookedUp::default()
     }
@@ -249,7 +253,7 @@ async fn a_request_is_answered_by_its_deadline_whatever_is_looked_up_for_it() {
     let admission = admission(Arc::new(SharedView::complete(empty())), Silent);
     let body = pod_request(pod(json!({LABEL_POD_GROUP: "missing"}), json!({})));
     let deadline = Deadline::after(Duration::from_millis(180));
-    let answered = admission.answer(Endpoint::Mutate, &body, deadline);
+    let answered = admission.answer(Endpoint::Mutate, &body, CLIENT, deadline);
     let answer = tokio::time::timeout(PATIENCE, answered).await.expect("long before").unwrap().into_bytes();
     let review: Value = serde_json::from_slice(&answer).unwrap();
     assert!(patch_of(&review).contains("schedulingGates"), "the pod is judged without the missing object");
@@ -279,7 +283,7 @@ async fn dry_runs_and_rejections_create_no_event() {
     for (uid, dry_run) in [("dry", true), ("refused", false), ("done", false)] {
         let resource = json!({"group": "batch", "resource": "jobs"});
         let request = json!({"uid": uid, "resource": resource, "operation": "UPDATE", "dryRun": dry_run});
-        admission.answer(Endpoint::Mutate, &review(request), Deadline::after(PATIENCE)).await.unwrap();
+        admission.answer(Endpoint::Mutate, &review(request), CLIENT, Deadline::after(PATIENCE)).await.unwrap();
     }
     assert_eq!(notices.try_recv().unwrap().about.name, "done");
     assert!(notices.try_recv().is_err());
@@ -293,7 +297,7 @@ async fn requests_are_counted_with_bounded_labels() {
         .with_rule(|_, _, _| Verdict::default());
     for resource in ["pods", "made-up-1", "made-up-2"] {
         let request = json!({"uid": "u", "resource": {"group": "", "resource": resource}, "operation": "CREATE"});
-        admission.answer(Endpoint::Validate, &review(request), Deadline::after(PATIENCE)).await.unwrap();
+        admission.answer(Endpoint::Validate, &review(request), CLIENT, Deadline::after(PATIENCE)).await.unwrap();
     }
     let text = metrics.encode();
     let line = |kind: &str, count: u32| {

@@ -4,9 +4,10 @@ use super::process::Place;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use std::io::{Error, ErrorKind, Result};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::client::TlsStream;
 
 /// One connection.
@@ -18,12 +19,19 @@ pub struct Client {
 
 impl Client {
     pub async fn connect(place: &Place) -> Result<Self> {
+        Self::connect_from(place, Ipv4Addr::LOCALHOST).await
+    }
+
+    /// Connects from this address of the machine.
+    pub async fn connect_from(place: &Place, source: Ipv4Addr) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         roots.add(place.authority.clone()).map_err(Error::other)?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let config = config.map_err(Error::other)?.with_root_certificates(roots).with_no_client_auth();
-        let stream = TcpStream::connect(place.address).await?;
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((source, 0).into())?;
+        let stream = socket.connect(place.address).await?;
         stream.set_nodelay(true)?;
         let name = ServerName::try_from("localhost").map_err(Error::other)?;
         let stream = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
