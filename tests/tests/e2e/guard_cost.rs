@@ -15,8 +15,10 @@ use http::Request;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Client, Config};
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::json;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
@@ -174,13 +176,18 @@ async fn many_delayed_denials_slow_the_scheduler_but_do_not_stop_it() {
     world.check_promises().await;
 }
 
+/// Returns the address of the webhook's port, and the certificate of the authority that signed its certificate.
+pub(crate) fn webhook_port(world: &mut World) -> (SocketAddr, CertificateDer<'static>) {
+    let args = &world.webhook().program().args;
+    let address = args.iter().find_map(|arg| arg.strip_prefix("--address=")).unwrap().parse().unwrap();
+    (address, CertificateDer::from_pem_slice(world.plane().pki().ca().as_bytes()).unwrap())
+}
+
 /// Returns a client that connects to the webhook directly.
 pub(crate) fn webhook_client(world: &mut World) -> Client {
-    let args = world.webhook().program().args.clone();
-    let address = args.iter().find_map(|arg| arg.strip_prefix("--address=")).unwrap().to_owned();
+    let (address, authority) = webhook_port(world);
     let mut config = Config::new(format!("https://{address}").parse().unwrap());
-    let ca = rustls::pki_types::CertificateDer::from_pem_slice(world.plane().pki().ca().as_bytes()).unwrap();
-    config.root_cert = Some(vec![ca.to_vec()]);
+    config.root_cert = Some(vec![authority.to_vec()]);
     Client::try_from(config).unwrap()
 }
 

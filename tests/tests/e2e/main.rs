@@ -57,6 +57,7 @@ mod smoke;
 mod standbys;
 mod statuses;
 mod stored_plans;
+mod strangers;
 mod switch;
 mod topology;
 mod traces;
@@ -154,6 +155,7 @@ fn main() -> ExitCode {
         smoke::tests(),
         standbys::tests(),
         statuses::tests(),
+        strangers::tests(),
         switch::tests(),
         topology::tests(),
         traces::tests(),
