@@ -5,6 +5,7 @@ use crate::cli::{Printed, Reader, giveway};
 use giveway_crds::keys::{ANNOTATION_THRESHOLD, LABEL_POD_GROUP};
 use giveway_tests::cluster::{Shaped, scheduling_gates};
 use giveway_tests::giveway::chart::values_file;
+use giveway_tests::giveway::install_chart;
 use giveway_tests::paths;
 use giveway_tests::runner::Test;
 use giveway_tests::tests;
@@ -18,7 +19,8 @@ pub fn tests() -> Vec<Test> {
         own:
             check_passes_on_a_healthy_installation_and_names_each_later_fault,
             check_names_every_missing_part_if_giveway_is_not_installed,
-            check_pre_finds_what_an_installation_needs_and_accepts_the_values_for_it;
+            check_pre_finds_what_an_installation_needs_and_accepts_the_values_for_it,
+            the_values_of_gke_start_giveway_where_classes_need_a_quota_and_check_names_their_port;
     ]
 }
 
@@ -161,11 +163,15 @@ fn finding_of(printed: &Printed, check: &str) -> Value {
     found.unwrap_or_else(|| panic!("no finding {check} in {report:#}"))
 }
 
-/// Uses an API server that permits `system-` classes only in namespaces with a matching quota, as on GKE.
-async fn check_pre_finds_what_an_installation_needs_and_accepts_the_values_for_it() {
+/// Starts an API server that permits `system-` classes only in namespaces with a matching quota, as on GKE.
+async fn start_with_limited_classes() -> World {
     let limits = paths::repository().join("tests/controlplane/limited-classes.yaml");
     let limits = format!("--admission-control-config-file={}", limits.display());
-    let mut world = World::builder().bare().server_flag(&limits).start().await;
+    World::builder().bare().server_flag(&limits).start().await
+}
+
+async fn check_pre_finds_what_an_installation_needs_and_accepts_the_values_for_it() {
+    let mut world = start_with_limited_classes().await;
     let gke = values_file("gke").display().to_string();
     // The Lease of kube-scheduler is read only for critical add-ons, which are off by default.
     let on = world.plane().directory().join("critical-addons.yaml");
@@ -202,6 +208,14 @@ async fn check_pre_finds_what_an_installation_needs_and_accepts_the_values_for_i
     })
     .await;
 
+    world.plane().process("kube-scheduler").unwrap().kill();
+    let long_ago = r#"{"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}"#;
+    let lease = ["patch", "lease", "kube-scheduler", "-n", "kube-system", "--type=merge", "-p", long_ago];
+    world.kubectl(&lease).await.unwrap();
+    let late = finding_of(&giveway(&mut world, &with_values).await, "scheduler");
+    let message = "Lease kube-system/kube-scheduler is not renewed: no kube-scheduler holds it.";
+    assert_eq!((&late["status"], &late["message"]), (&"WARN".into(), &message.into()));
+
     let reader = Reader::new(&mut world).await;
     let partly = reader.giveway(&["check", "--pre", "-f", &on]).await;
     for part in ["Whether namespace giveway-system accepts pods", "Whether Lease kube-system/kube-scheduler is renewed"]
@@ -209,4 +223,23 @@ async fn check_pre_finds_what_an_installation_needs_and_accepts_the_values_for_i
         assert!(partly.ok().contains(part), "{part} is not in:\n{}", partly.out);
     }
     assert_eq!(world.kubectl(&["get", "pods", "-A", "-o", "name"]).await.unwrap(), "", "a dry run stores nothing");
+}
+
+/// Also `check` after the installation: no API server gets an answer from the frozen webhook, as if a firewall dropped the packets.
+async fn the_values_of_gke_start_giveway_where_classes_need_a_quota_and_check_names_their_port() {
+    let mut world = start_with_limited_classes().await;
+    world.nodes(2).cpus(8).create().await;
+    let (chart, gke) = (paths::repository().join("helm"), values_file("gke").display().to_string());
+    // Helm waits until the pods of both Deployments are ready. The processes of the test answer for them.
+    let args = ["--values", &gke, "--wait", "--timeout", "120s"];
+    let find = |program: &str| paths::giveway_program(program).unwrap();
+    let installed = install_chart(world.plane(), &chart, &args, find).await.unwrap();
+    assert_eq!(failed(&giveway(&mut world, &["check", "-o", "json"]).await), Vec::<Value>::new());
+
+    installed.webhook.freeze(true);
+    let lines = failed(&giveway(&mut world, &["check", "-o", "json"]).await);
+    installed.webhook.freeze(false);
+    let webhook = lines.iter().find(|line| line["check"] == "webhook").unwrap_or_else(|| panic!("{lines:#?}"));
+    let remedy = webhook["remedy"].as_str().unwrap();
+    assert!(remedy.starts_with("Allow the API servers to reach TCP port 10250 of the webhook's pods"), "{webhook:#}");
 }

@@ -7,6 +7,7 @@ use crate::rights::{FOREIGN, OURS, client_with_token_of, label};
 use giveway_crds::keys::{ANNOTATION_CRITICAL, ANNOTATION_CRITICAL_POD, LABEL_KEEPS_NODE, TAINT_CRITICAL};
 use giveway_tests::attack::Call;
 use giveway_tests::audit::OPERATOR;
+use giveway_tests::cluster::{Kit, PodBuilder};
 use giveway_tests::control_plane::kubeconfig;
 use giveway_tests::giveway::NAMESPACE;
 use giveway_tests::paths;
@@ -26,6 +27,7 @@ pub fn tests() -> Vec<Test> {
             the_webhook_may_only_remove_the_taint_with_a_pod_uid_from_a_node;
         own:
             without_an_operator_the_webhook_opens_a_kept_node_after_its_time,
+            without_an_operator_pods_of_the_namespaces_of_the_chart_are_bound_to_a_kept_node,
             pods_can_become_critical_add_ons_only_in_the_namespaces_of_the_chart,
             the_uninstall_hook_removes_only_taints_of_the_operator;
     ]
@@ -330,6 +332,19 @@ async fn the_webhook_may_only_remove_the_taint_with_a_pod_uid_from_a_node(world:
     world.check_promises().await;
 }
 
+/// Returns a `Preemption` that keeps this node for a pod with the UID [`ONE`].
+fn keeping(node: &str) -> Value {
+    json!({
+        "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption",
+        "metadata": {"name": "critical", "labels": {LABEL_KEEPS_NODE: "true"}},
+        "spec": {
+            "preemptor": {"kind": "Pod", "namespace": "kube-system", "name": "dns", "uid": ONE, "priority": 0},
+            "strategy": "critical-addon", "placements": [{"pod": "dns", "uid": ONE, "node": node}], "victims": [],
+            "cost": {"budgetViolations": 0, "victimPods": 0, "victimGroups": 0}
+        }
+    })
+}
+
 async fn without_an_operator_the_webhook_opens_a_kept_node_after_its_time() {
     let mut world = World::builder().webhook_flag("--kept-node-seconds=1").start().await;
     world.operator().kill();
@@ -337,16 +352,7 @@ async fn without_an_operator_the_webhook_opens_a_kept_node_after_its_time() {
     let (admin, operator) = (world.client(), world.client_of(OPERATOR).await);
     let foreign = taint(TAINT_CRITICAL, ONE, "PreferNoSchedule");
     tainted(&nodes[0], &[foreign.clone(), ours(ONE)]).allowed(&admin, "taints").await;
-    let plan = json!({
-        "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption",
-        "metadata": {"name": "critical", "labels": {LABEL_KEEPS_NODE: "true"}},
-        "spec": {
-            "preemptor": {"kind": "Pod", "namespace": "kube-system", "name": "dns", "uid": ONE, "priority": 0},
-            "strategy": "critical-addon", "placements": [{"pod": "dns", "uid": ONE, "node": nodes[0]}], "victims": [],
-            "cost": {"budgetViolations": 0, "victimPods": 0, "victimGroups": 0}
-        }
-    });
-    Call::post(LEDGER, &plan).allowed(&operator, "a plan").await;
+    Call::post(LEDGER, &keeping(&nodes[0])).allowed(&operator, "a plan").await;
     let one = format!("{LEDGER}/critical");
     wait_for("the Preemption keeps no node", MINUTE, async || {
         let labels = Call::get(&one).make(&admin).await?["metadata"]["labels"].take();
@@ -367,6 +373,44 @@ async fn without_an_operator_the_webhook_opens_a_kept_node_after_its_time() {
     }
     Call::delete(&one).refused(&webhook, "a deletion", "cannot delete resource \"preemptions\"").await;
     Call::delete(&one).allowed(&admin, "a break-glass change").await;
+    world.check_promises().await;
+}
+
+/// Pods of a network plugin that has a namespace of its own, for example. kube-scheduler binds them; `kube-system` is never closed, also if
+/// the chart's value does not name it.
+async fn without_an_operator_pods_of_the_namespaces_of_the_chart_are_bound_to_a_kept_node() {
+    let mut world = World::builder().helm_value("criticalAddons.namespaces={monitoring}").start().await;
+    let nodes = world.nodes(1).cpus(4).create().await;
+    world.operator().kill();
+    let (admin, operator) = (world.client(), world.client_of(OPERATOR).await);
+    let accounts = "/api/v1/namespaces/kube-system/serviceaccounts/default";
+    wait_for("kube-system has its default ServiceAccount", MINUTE, async || Call::get(accounts).make(&admin).await)
+        .await;
+    let (team, monitoring) = (world.namespace("team").await, world.namespace("monitoring").await);
+    let system = Kit { namespace: "kube-system".to_owned(), ..world.kit() };
+    Call::post(LEDGER, &keeping(&nodes[0])).allowed(&operator, "a plan").await;
+    let words = format!(
+        "node {} is kept for a critical add-on (pod with UID {ONE}) until the add-on is bound, for at most ten minutes",
+        nodes[0]
+    );
+    let direct = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "direct"},
+        "spec": {"nodeName": nodes[0], "containers": [{"name": "c", "image": "i"}]}});
+    let direct = Call::post(&pods("team"), &direct).dry();
+    wait_for("the node is closed", MINUTE, async || match direct.make(&admin).await {
+        Err(said) if said.contains(&words) => Ok(()),
+        answer => Err(format!("{answer:?}")),
+    })
+    .await;
+
+    let web = PodBuilder::new(team, "web").create().await;
+    for kit in [system, monitoring] {
+        assert_eq!(PodBuilder::new(kit, "agent").create().await.wait_bound(MINUTE).await, nodes[0]);
+    }
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "web"},
+        "target": {"kind": "Node", "name": nodes[0]}});
+    Call::post(&format!("{}/web/binding", pods("team")), &binding).refused(&admin, "a binding", &words).await;
+    Call::delete(&format!("{LEDGER}/critical")).allowed(&admin, "a break-glass change").await;
+    web.wait_bound(MINUTE).await;
     world.check_promises().await;
 }
 

@@ -245,5 +245,7 @@ spec: {containers: [{name: main, image: i}]}
     assert_eq!(unknown.status, Some(2), "{}", unknown.err);
     let checked = giveway(&mut world, &["check"]).await;
     assert!(checked.out.contains("minimum-preemptable-priority 99"), "{}", checked.out);
+    let before = giveway(&mut world, &["check", "--pre"]).await;
+    assert!(before.out.contains("the gate GenericWorkload may be on"), "{}", before.out);
     world.check_promises().await;
 }

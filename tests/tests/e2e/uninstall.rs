@@ -26,6 +26,7 @@ pub fn tests() -> Vec<Test> {
             critical_add_ons_are_off_in_a_new_installation_and_an_upgrade_leaves_them_on,
             taints_are_removed_when_critical_add_ons_are_disabled_or_the_chart_is_uninstalled,
             a_failed_job_of_the_uninstallation_deletes_its_rights_and_stays,
+            no_account_has_rights_after_the_last_job_of_the_uninstallation_has_failed,
             uninstall_removes_nothing_while_an_operator_leads,
             cleanup_ends_the_deletion_of_a_namespace_while_no_operator_runs;
         release:
@@ -39,6 +40,7 @@ pub fn tests() -> Vec<Test> {
 /// UID of a pod.
 const UID: &str = "0d5a1c2e-7f43-4c6b-9a51-3f1f4e5d6c7b";
 const NODE: &str = "/api/v1/nodes/node-000";
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// Starts helm, which waits for the Jobs of hooks; the test runs their programs meanwhile.
 pub(crate) fn helm(world: &mut World, args: &[&str]) -> Child {
@@ -222,8 +224,52 @@ async fn running_pod(world: &World, job: &str) -> Value {
     .await
 }
 
-/// The class cannot be released because of its finalizer, so every attempt of the first Job fails, until the kubelet terminates
-/// its pod.
+/// Runs the program of this Job with the rights of its account until its first attempt has failed. Then the kubelet terminates the
+/// pod of the Job. Returns what the program printed.
+async fn run_failing(world: &World, job: &str) -> String {
+    let pod = running_pod(world, job).await;
+    let file = world.account(NAMESPACE, job).await;
+    let command = pod["spec"]["containers"][0]["command"].as_array().unwrap().iter();
+    let args: Vec<&str> = command.skip(1).map(|word| word.as_str().unwrap()).collect();
+    let mut program = Command::new(paths::giveway_program("kubectl-giveway").unwrap());
+    program.args(&args).env("KUBECONFIG", &file).env("HOME", "/nonexistent").kill_on_drop(true);
+    let mut program = program.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(program.stderr.take().unwrap()).lines();
+    let mut said = String::new();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        if line.contains("this attempt failed") {
+            let terminated = Command::new("kill").arg(program.id().unwrap().to_string()).status().await.unwrap();
+            assert!(terminated.success());
+        }
+        said += &line;
+    }
+    assert_eq!(program.wait().await.unwrap().code(), Some(1), "{said}");
+    assert!(said.contains("this Job: it was terminated before it was done"), "{said}");
+    let status = format!("/api/v1/namespaces/{NAMESPACE}/pods/{}/status", pod["metadata"]["name"].as_str().unwrap());
+    let failed = Call::merge(&status, &json!({"status": {"phase": "Failed"}}));
+    failed.allowed(&world.client(), "the status of a failed pod").await;
+    said
+}
+
+/// Expects that helm reports the failure of this Job, that the Job exists, and that its account may not make a call any more.
+async fn expect_rights_deleted(world: &World, job: &str, call: &Call, denied: &str, helm: Child) {
+    let admin = world.client();
+    let output = helm.wait_with_output().await.unwrap();
+    assert!(!output.status.success(), "the uninstallation fails with its Job");
+    for binding in ["clusterrolebindings", &format!("namespaces/{NAMESPACE}/rolebindings")] {
+        Call::get(&format!("{RBAC}/{binding}/{job}")).refused(&admin, "the Job's binding", "not found").await;
+    }
+    let account = world.client_in(&format!("system:serviceaccount:{NAMESPACE}:{job}"), &[]).await;
+    wait_for("the account has no rights", MINUTE, async || match call.make(&account).await {
+        Err(said) if said.contains(denied) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    let job = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}");
+    Call::get(&job).allowed(&admin, "the Job, which has the log").await;
+}
+
+/// The class cannot be released because of its finalizer, so every attempt of the first Job fails.
 async fn a_failed_job_of_the_uninstallation_deletes_its_rights_and_stays() {
     let mut world = World::bare().await;
     world.nodes(1).create().await;
@@ -231,54 +277,46 @@ async fn a_failed_job_of_the_uninstallation_deletes_its_rights_and_stays() {
     let chart = paths::repository().join("helm").display().to_string();
     succeeds(helm(&mut world, &["install", "giveway", &chart, "--create-namespace"])).await;
     let uninstall = helm(&mut world, &["uninstall", "giveway"]);
-    let pod = running_pod(&world, "giveway-uninstall").await;
-    let file = world.account(NAMESPACE, "giveway-uninstall").await;
-    let command = pod["spec"]["containers"][0]["command"].as_array().unwrap().iter();
-    let args: Vec<&str> = command.skip(1).map(|word| word.as_str().unwrap()).collect();
-    let mut job = Command::new(paths::giveway_program("kubectl-giveway").unwrap());
-    job.args(&args).env("KUBECONFIG", &file).env("HOME", "/nonexistent").kill_on_drop(true);
-    let mut job = job.stderr(std::process::Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(job.stderr.take().unwrap()).lines();
-    let mut said = String::new();
-    while let Some(line) = lines.next_line().await.unwrap() {
-        if line.contains("this attempt failed") {
-            let terminated = Command::new("kill").arg(job.id().unwrap().to_string()).status().await.unwrap();
-            assert!(terminated.success());
-        }
-        said += &line;
-    }
-    assert_eq!(job.wait().await.unwrap().code(), Some(1), "{said}");
-    for words in ["finalizers would delay its deletion", "this Job: it was terminated before it was done"] {
-        assert!(said.contains(words), "{words} is not in: {said}");
-    }
-
-    let admin = world.client();
-    let rbac = "/apis/rbac.authorization.k8s.io/v1";
-    for binding in ["clusterrolebindings", &format!("namespaces/{NAMESPACE}/rolebindings")] {
-        let binding = Call::get(&format!("{rbac}/{binding}/giveway-uninstall"));
-        binding.refused(&admin, "the Job's binding", "not found").await;
-    }
-    let account = world.client_in(&format!("system:serviceaccount:{NAMESPACE}:giveway-uninstall"), &[]).await;
+    let said = run_failing(&world, "giveway-uninstall").await;
+    assert!(said.contains("finalizers would delay its deletion"), "{said}");
     let class = Call::delete("/apis/scheduling.k8s.io/v1/priorityclasses/high").dry();
-    wait_for("the account has no rights", MINUTE, async || match class.make(&account).await {
-        Err(said) if said.contains("cannot delete resource \"priorityclasses\"") => Ok(()),
-        other => Err(format!("{other:?}")),
-    })
-    .await;
-
-    let status = format!("/api/v1/namespaces/{NAMESPACE}/pods/{}/status", pod["metadata"]["name"].as_str().unwrap());
-    Call::merge(&status, &json!({"status": {"phase": "Failed"}})).allowed(&admin, "the status of a failed pod").await;
-    let output = uninstall.wait_with_output().await.unwrap();
-    assert!(!output.status.success(), "the uninstallation fails with its Job");
-    let job = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/giveway-uninstall");
-    Call::get(&job).allowed(&admin, "the Job, which has the log").await;
+    let denied = "cannot delete resource \"priorityclasses\"";
+    expect_rights_deleted(&world, "giveway-uninstall", &class, denied, uninstall).await;
     // Repeated, it makes the bindings again.
     let uninstall = helm(&mut world, &["uninstall", "giveway"]);
     wait_for("the binding exists again", MINUTE, async || {
-        Call::get(&format!("{rbac}/clusterrolebindings/giveway-uninstall")).make(&admin).await
+        Call::get(&format!("{RBAC}/clusterrolebindings/giveway-uninstall")).make(&world.client()).await
     })
     .await;
     drop(uninstall);
+}
+
+/// Without the CustomResourceDefinitions it is unknown whether a taint is Giveway's, so every attempt of the last Job fails. Helm does not
+/// delete the accounts of its hooks then.
+async fn no_account_has_rights_after_the_last_job_of_the_uninstallation_has_failed() {
+    let mut world = World::bare().await;
+    world.nodes(2).create().await;
+    let chart = paths::repository().join("helm").display().to_string();
+    let values = ["--set", CRITICAL_ADDONS, "--set", "crds.keep=false"];
+    let install = [&["install", "giveway", &chart, "--create-namespace"][..], &values].concat();
+    succeeds(helm(&mut world, &install)).await;
+    taint(&world.client(), &json!({"key": "dedicated", "effect": "NoSchedule"})).await;
+    let uninstall = helm(&mut world, &["uninstall", "giveway"]);
+    run_hook(&mut world, "giveway-uninstall").await;
+    wait_for("the CRDs are deleted", MINUTE, async || {
+        let left = world.kubectl(&["get", "crd", "-o", "name"]).await?;
+        if left.contains("giveway") { Err(left) } else { Ok(()) }
+    })
+    .await;
+    let said = run_failing(&world, "giveway-rest").await;
+    let remedy = format!("kubectl taint node node-000 {TAINT_CRITICAL}={UID}:NoSchedule-");
+    assert!(said.contains(&remedy), "{remedy} is not in: {said}");
+    let again = Call::merge(NODE, &json!({})).dry();
+    expect_rights_deleted(&world, "giveway-rest", &again, NO_RIGHT, uninstall).await;
+    // None of the chart's accounts has rights: not those of helm's other hooks, and not those of the daemons.
+    let bindings = ["get", "clusterrolebindings,rolebindings", "--all-namespaces", "-o", "name"];
+    let left = world.kubectl(&bindings).await.unwrap();
+    assert!(!left.contains("giveway"), "{left}");
 }
 
 /// Uses an API server that permits `system-` classes only in namespaces with a matching quota, as on GKE.
