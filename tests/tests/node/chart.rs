@@ -7,6 +7,7 @@ use giveway_crds::policy::SchedulingPolicy;
 use giveway_crds::{PodGroup, PodGroupSpec};
 use giveway_tests::World;
 use giveway_tests::cluster::{ready, stored_plans};
+use giveway_tests::giveway::chart::values_file;
 use giveway_tests::giveway::{NAMESPACE, release_values};
 use giveway_tests::paths;
 use giveway_tests::search::{is_documented_to_stay, objects_of_giveway};
@@ -223,6 +224,32 @@ pub async fn an_upgrade_with_another_flag_does_not_affect_a_gang_in_flight(world
     let flags = ["get", "deployment", "giveway-operator", "-n", NAMESPACE, "-o"];
     let flags = world.kubectl(&[&flags[..], &["jsonpath={.spec.template.spec.containers[0].args}"]].concat()).await;
     assert!(flags.as_ref().unwrap().contains("--evictions-per-second=400"), "{flags:?}");
+}
+
+/// Upgrades the chart to these values, and waits until the old pods of the webhook are replaced and admission works.
+async fn upgrade_webhook(world: &World, args: &[&str], replicas: usize) {
+    let old: Vec<String> = pods(world, "webhook").await.iter().map(uid).collect();
+    let chart = paths::repository().join("helm").display().to_string();
+    let values = release_values(&[format!("webhook.replicas={replicas}")]);
+    let mut all = vec!["upgrade", "giveway", &chart, "--namespace", NAMESPACE, "--wait", "--timeout", "2m"];
+    all.extend(values.iter().map(String::as_str).chain(args.iter().copied()));
+    world.helm(&all).await.unwrap();
+    wait_replaced(world, "webhook", replicas, &old).await;
+    let client = world.client();
+    wait_for("admission works", LIMIT, async || admit(&client).await).await;
+}
+
+pub async fn with_the_values_of_eks_the_webhook_answers_on_the_address_of_its_node(world: &mut World) {
+    create_classes(world).await;
+    let eks = values_file("eks").display().to_string();
+    // The ports of a node are free for one replica.
+    upgrade_webhook(world, &["--values", &eks], 1).await;
+    let webhook = pods(world, "webhook").await.remove(0);
+    let (spec, status) = (webhook.spec.unwrap(), webhook.status.unwrap());
+    assert_eq!((spec.host_network, status.pod_ip), (Some(true), status.host_ip));
+    let calm = Gang::new("calm", CALM).apply(world).await;
+    calm.wait_ready(world, 4).await;
+    upgrade_webhook(world, &[], 2).await;
 }
 
 pub async fn an_uninstall_leaves_only_the_documented_objects(world: &mut World) {

@@ -66,6 +66,7 @@ fn tests() -> Vec<Trial> {
         test!(shared chart::no_admission_fails_while_a_webhook_replica_is_deleted),
         test!(shared chart::no_admission_fails_while_both_deployments_are_restarted),
         test!(shared chart::an_upgrade_with_another_flag_does_not_affect_a_gang_in_flight),
+        test!(shared chart::with_the_values_of_eks_the_webhook_answers_on_the_address_of_its_node),
         test!(shared workloads::a_preempted_gang_gets_sigterm_and_saves_its_work),
         test!(shared workloads::members_are_ungated_only_after_victims_that_ignore_sigterm_have_terminated),
         test!(shared workloads::victims_that_exit_with_0_count_as_succeeded_and_with_1_do_not),
