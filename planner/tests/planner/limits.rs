@@ -40,7 +40,7 @@ fn table() -> Vec<Limit> {
 /// Returns a number as pages write it: with a comma after each thousand.
 fn as_written(value: &str) -> String {
     let digits = value.replace('_', "");
-    let comma = |at: usize| at > 0 && (digits.len() - at) % 3 == 0;
+    let comma = |at: usize| at > 0 && (digits.len() - at).is_multiple_of(3);
     digits.char_indices().map(|(at, digit)| if comma(at) { format!(",{digit}") } else { digit.to_string() }).collect()
 }
 
