@@ -4,6 +4,7 @@
 //! memory in addition to the body. A field of the wrong type is rejected with its path; nothing here can panic.
 
 use crate::verdict::Denial;
+use crate::wording::requests;
 pub use giveway_crds::json::{Text, first_items};
 use giveway_crds::keys::PREFIX;
 use giveway_crds::kinds;
@@ -197,11 +198,9 @@ impl Metadata<'_> {
 pub fn read<'a, T: Deserialize<'a>>(kind: &str, object: &'a RawValue) -> Result<T, Denial> {
     let read = serde_json::from_str::<Map<T>>(object.get()).map(Map::into_inner);
     read.map_err(|error| match unreadable::<Map<T>>(object) {
-        Some((path, cause)) if path != "." => Denial::unprocessable(format!(
-            "{path}: Invalid value: {cause}: the {kind} cannot be read, correct this field"
-        )),
-        Some((_, cause)) => Denial::unprocessable(format!("the {kind} cannot be read: {cause}")),
-        None => Denial::unprocessable(format!("the {kind} cannot be read: {error}")),
+        Some((path, cause)) if path != "." => requests::unreadable_field(kind, &path, &cause),
+        Some((_, cause)) => requests::unreadable(kind, cause),
+        None => requests::unreadable(kind, error),
     })
 }
 
@@ -216,16 +215,6 @@ pub fn unreadable<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Option<(String,
     let position = format!(" at line {} column {}", cause.line(), cause.column());
     let text = cause.to_string();
     Some((path, text.strip_suffix(&position).unwrap_or(&text).to_owned()))
-}
-
-/// Returns the path of an annotation as in error messages.
-pub fn annotation_path(key: &str) -> String {
-    format!("metadata.annotations[{key}]")
-}
-
-/// Returns the path of a label as in error messages.
-pub fn label_path(key: &str) -> String {
-    format!("metadata.labels[{key}]")
 }
 
 #[cfg(test)]

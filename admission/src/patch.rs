@@ -1,10 +1,12 @@
-//! A patch in the making.
+//! A patch in the making, and what it makes of an object.
 //!
 //! Rules say what is to be different, from what they have read; nothing is compared afterwards. Every operation can be
 //! applied to the object that was read: a map that is missing is added before something is put into it, and only what
 //! is there is removed.
 
 use crate::object::{Map, Metadata};
+use crate::verdict::{Denial, VerdictOutcome};
+use crate::wording::requests;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation};
 use serde_json::Value;
@@ -55,6 +57,20 @@ impl Changes {
     /// The finished patch; `None` when nothing is to be different.
     pub fn finish(self) -> Option<Patch> {
         (!self.0.is_empty()).then_some(Patch(self.0))
+    }
+}
+
+impl VerdictOutcome {
+    /// Changes the object that was judged as the API server does.
+    ///
+    /// # Errors
+    /// The object was rejected.
+    pub fn apply_to(self, object: &mut Value) -> Result<(), Denial> {
+        match self {
+            Self::Allowed => Ok(()),
+            Self::Changed(patch) => json_patch::patch(object, &patch).map_err(requests::patch_not_applied),
+            Self::Refused(refusal) => Err(refusal),
+        }
     }
 }
 

@@ -4,7 +4,6 @@ use crate::notice::EventDraft;
 pub use giveway_crds::brief::shorten;
 use giveway_crds::names::is_subdomain;
 use json_patch::Patch;
-use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// The result for one request.
@@ -26,21 +25,6 @@ pub enum VerdictOutcome {
     Changed(Patch),
     /// Rejected.
     Refused(Denial),
-}
-
-impl VerdictOutcome {
-    /// Changes the object that was judged as the API server does.
-    ///
-    /// # Errors
-    /// The object was rejected.
-    pub fn apply_to(self, object: &mut Value) -> Result<(), Denial> {
-        match self {
-            Self::Allowed => Ok(()),
-            Self::Changed(patch) => json_patch::patch(object, &patch)
-                .map_err(|error| Denial::internal(format!("the patch cannot be applied: {error}"))),
-            Self::Refused(refusal) => Err(refusal),
-        }
-    }
 }
 
 /// Results of a rule in addition to its outcome.
@@ -115,7 +99,8 @@ fn limited(mut text: String) -> String {
     text
 }
 
-/// Why a request is rejected: an HTTP status code and a message that names field, value and fix.
+/// Why a request is rejected: an HTTP status code and a message that names field, value and fix. Only the functions of
+/// [`wording`](crate::wording) create one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     /// HTTP status code that the user's client sees.
@@ -130,27 +115,27 @@ impl Denial {
     }
 
     /// 400: the request is not an admission review.
-    pub fn bad_request(message: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, message)
     }
 
     /// 403: the user may not do this, with the rule's message.
-    pub fn forbidden(field: &str, message: impl std::fmt::Display) -> Self {
+    pub(crate) fn forbidden(field: &str, message: impl std::fmt::Display) -> Self {
         Self::new(403, format!("{field}: {message}"))
     }
 
     /// 422: a field has an invalid value. The text has the form of the API server's own errors.
-    pub fn invalid(field: &str, value: &str, detail: impl std::fmt::Display) -> Self {
+    pub(crate) fn invalid(field: &str, value: &str, detail: impl std::fmt::Display) -> Self {
         Self::new(422, format!("{field}: Invalid value: {:?}: {detail}", shorten(value)))
     }
 
     /// 422, with a message that already names the field.
-    pub fn unprocessable(message: impl Into<String>) -> Self {
+    pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
         Self::new(422, message)
     }
 
     /// Returns the rejection with status 500: the webhook failed.
-    pub fn internal(message: impl Into<String>) -> Self {
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(500, message)
     }
 

@@ -14,6 +14,7 @@ use giveway_admission::notice::EventDraft;
 use giveway_admission::request::Request;
 use giveway_admission::verdict::{Denial, Verdict, VerdictOutcome, shorten};
 use giveway_admission::view::ClusterView;
+use giveway_admission::wording::requests;
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -132,7 +133,7 @@ impl<L: Lookup> Admission<L> {
     fn panicked(&self) -> Denial {
         self.metrics.panics.inc();
         tracing::error!("a rule panicked; the request is refused");
-        Denial::internal("Giveway's webhook failed on this request; its log says where: please report it")
+        requests::webhook_failed()
     }
 }
 

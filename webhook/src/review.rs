@@ -7,6 +7,7 @@
 use giveway_admission::object::{Map, Text, unreadable};
 use giveway_admission::request::Request;
 use giveway_admission::verdict::{Denial, Verdict, VerdictOutcome};
+use giveway_admission::wording::requests;
 use json_patch::Patch;
 use k8s_openapi::ByteString;
 use serde::de::{MapAccess, SeqAccess, Visitor};
@@ -65,32 +66,29 @@ struct Remains<'a> {
 
 /// Returns why a body cannot be decoded.
 fn explain(body: &[u8]) -> Undecodable {
-    let anonymous = |message: String| Undecodable { uid: String::new(), refusal: Denial::bad_request(message) };
+    let anonymous = |refusal: Denial| Undecodable { uid: String::new(), refusal };
     if body.is_empty() {
-        return anonymous("the body is empty: send an AdmissionReview".to_owned());
+        return anonymous(requests::empty_body());
     }
     if let Err(error) = serde_json::from_slice::<Syntax>(body) {
-        return anonymous(format!("the body is not JSON: {error}"));
+        return anonymous(requests::not_json(error));
     }
     let review: Remains = serde_json::from_slice(body).unwrap_or_default();
     let text = |json: Option<&RawValue>| -> String {
         json.and_then(|json| serde_json::from_str(json.get()).ok()).unwrap_or_default()
     };
     let uid = review.request.and_then(|request| serde_json::from_str::<Remains>(request.get()).ok()?.uid);
-    let refuse = |message: String| Undecodable { uid: text(uid), refusal: Denial::bad_request(message) };
+    let refuse = |refusal: Denial| Undecodable { uid: text(uid), refusal };
     let (version, kind) = (text(review.api_version), text(review.kind));
     if (version.as_str(), kind.as_str()) != (API_VERSION, KIND) {
-        return refuse(format!(
-            "apiVersion and kind are {version:?} and {kind:?}: must be {API_VERSION:?} and \"{KIND}\""
-        ));
+        return refuse(requests::other_review((version.as_str(), kind.as_str()), (API_VERSION, KIND)));
     }
     let Some(request) = review.request else {
-        return refuse("request: Required value: the AdmissionReview holds no request".to_owned());
+        return refuse(requests::no_request());
     };
     match unreadable::<Map<Request>>(request) {
-        Some((path, cause)) if path == "." => refuse(format!("request: {cause}")),
-        Some((path, cause)) => refuse(format!("request.{path}: {cause}")),
-        None => refuse("the AdmissionReview cannot be read".to_owned()),
+        Some((path, cause)) => refuse(requests::unreadable_request(&path, &cause)),
+        None => refuse(requests::unreadable_review()),
     }
 }
 
@@ -192,7 +190,7 @@ pub fn encode(uid: &str, verdict: &Verdict) -> ReviewResponse {
                 let (patch_type, patch) = (Some("JSONPatch"), Some(ByteString(bytes)));
                 answer(&Response { warnings, patch_type, patch, ..allowed(uid) })
             }
-            Err(error) => encode_refusal(uid, &Denial::internal(format!("the patch cannot be encoded: {error}"))),
+            Err(error) => encode_refusal(uid, &requests::patch_not_encoded(error)),
         },
     }
 }

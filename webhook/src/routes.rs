@@ -10,6 +10,7 @@ use crate::metrics::Metrics;
 use crate::review::ReviewResponse;
 use bytes::Bytes;
 use giveway_admission::judge::Endpoint;
+use giveway_admission::wording::requests::NOT_READY;
 use giveway_serving::Arrived;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
@@ -95,7 +96,7 @@ where
             async move {
                 match answer.await {
                     Ok(answer) => json(answer),
-                    Err(_) => text("not yet ready to handle request\n", StatusCode::SERVICE_UNAVAILABLE),
+                    Err(_) => text(format!("{NOT_READY}\n"), StatusCode::SERVICE_UNAVAILABLE),
                 }
             }
         })

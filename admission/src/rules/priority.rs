@@ -3,9 +3,9 @@
 
 use crate::object::Text;
 use crate::patch::Changes;
-use crate::verdict::{Denial, Notes, Reference, shorten};
+use crate::verdict::{Denial, Notes, Reference};
 use crate::view::ClusterView;
-use giveway_crds::keys;
+use crate::wording::groups;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::Resolved;
 use serde::Deserialize;
@@ -123,7 +123,7 @@ fn resolve(
     let resolved = match view.classes().resolve(class_name) {
         Ok(resolved) => resolved,
         Err(error) => {
-            let refusal = Denial::forbidden(&format!("{}.priorityClassName", place.path()), error);
+            let refusal = groups::unknown_class(&place.path(), &error);
             notes.miss(Reference::Class(class_name.unwrap_or_default().to_owned()));
             if stored.is_some_and(|s| s.priority_class_name == given.priority_class_name) {
                 notes.warn(refusal.message);
@@ -156,7 +156,7 @@ pub fn check(
             notes.miss(Reference::Class(given.priority_class_name.as_deref().unwrap_or_default().to_owned()));
             match stored.is_some_and(|s| s.priority_class_name == given.priority_class_name) {
                 true => Ok(()),
-                false => Err(Denial::forbidden(&format!("{}.priorityClassName", place.path()), error)),
+                false => Err(groups::unknown_class(&place.path(), &error)),
             }
         }
     }
@@ -174,53 +174,21 @@ fn compare(
         && priority != i64::from(resolved.priority)
         && stored_priority != given.priority
     {
-        return Err(Denial::forbidden(
-            &format!("{}.priority", place.path()),
-            format_args!(
-                "the integer value of priority ({priority}) must not be provided in the spec of a \
-                 {}; {} is {}: leave the field out",
-                place.kind(),
-                origin(resolved, "its priority"),
-                resolved.priority
-            ),
-        ));
+        return Err(groups::other_priority(&place.path(), place.kind(), priority, resolved));
     }
     let stored_policy = stored.and_then(|s| s.preemption_policy.as_deref());
     if let Some(policy) = given.preemption_policy.as_deref()
         && PreemptionPolicy::parse(policy) != Some(resolved.policy)
         && stored_policy != Some(policy)
     {
-        return Err(Denial::forbidden(
-            &format!("{}.preemptionPolicy", place.path()),
-            format_args!(
-                "the string value of PreemptionPolicy ({}) must not be provided in the spec of a \
-                 {}; {} is {}: leave the field out",
-                shorten(policy),
-                place.kind(),
-                origin(resolved, "its policy"),
-                resolved.policy
-            ),
-        ));
+        return Err(groups::other_policy(&place.path(), place.kind(), policy, resolved));
     }
     Ok(())
-}
-
-/// Returns the origin of a value: the named class, or the default for pods without a class.
-fn origin(resolved: &Resolved, what: &str) -> String {
-    match resolved.class_name.as_str() {
-        "" => format!("{what} without a PriorityClass"),
-        name => format!("{what} by PriorityClass {name}"),
-    }
 }
 
 /// Warns if the class of a PodGroup is not managed by Giveway.
 fn warn_unmanaged(resolved: &Resolved, notes: &mut Notes) {
     if !resolved.class_name.is_empty() && !resolved.managed && resolved.policy != PreemptionPolicy::Never {
-        notes.warn(format!(
-            "priority class {} is not managed by Giveway: kube-scheduler may preempt for single pods of this group; \
-             see `{}`",
-            resolved.class_name,
-            keys::ANNOTATION_MANAGED
-        ));
+        notes.warn(groups::unmanaged_class(&resolved.class_name));
     }
 }

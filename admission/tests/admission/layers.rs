@@ -4,8 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The layers from the lowest to the highest. A new module must be added here.
-const LAYERS: [&[&str]; 6] =
-    [&["namespaced", "notice", "view"], &["verdict"], &["object"], &["patch", "request"], &["rules"], &["judge"]];
+const LAYERS: [&[&str]; 7] = [
+    &["namespaced", "notice", "view"],
+    &["verdict"],
+    &["wording"],
+    &["object"],
+    &["patch", "request"],
+    &["rules"],
+    &["judge"],
+];
 /// The sets of rules: each imports from sets before it only. Sets of one line do not import each other.
 const RULES: [&[&str]; 2] =
     [&["priority"], &["guard", "owner", "pod_create", "pod_group", "priority_class", "workload"]];

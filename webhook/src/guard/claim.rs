@@ -12,6 +12,7 @@
 
 use crate::deadline::Deadline;
 use giveway_admission::rules::guard::facts::{Allowance, BoundPod, PodObject};
+use giveway_admission::wording::guard::{NO_ANSWER, changed_in_between};
 use giveway_crds::PodGroup;
 use giveway_crds::pod_group::PreemptedPod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -29,8 +30,6 @@ use tokio::sync::Mutex;
 const LIMIT: Duration = Duration::from_secs(3);
 /// Time limit of the write of a mark, for which the scheduler waits.
 const LONGEST_MARK: Duration = Duration::from_secs(1);
-/// Error if the result of a claim is unknown.
-const TOO_LATE: &str = "the API server did not answer in time";
 /// Maximum number of attempts if the budget changes concurrently.
 const ATTEMPTS: usize = 10;
 
@@ -145,7 +144,7 @@ impl ApiLedger {
                 Err(error) => return Err(error.to_string()),
             }
         }
-        Err(format!("it changed {ATTEMPTS} times in between"))
+        Err(changed_in_between(ATTEMPTS))
     }
 }
 
@@ -165,7 +164,7 @@ impl Ledger for ApiLedger {
         let api: Api<Stored> = Api::namespaced(self.client.clone(), namespace);
         match bounded(deadline).limit(api.get_opt(pod)).await {
             Some(read) => read.map_err(|error| error.to_string()),
-            None => Err(TOO_LATE.to_owned()),
+            None => Err(NO_ANSWER.to_owned()),
         }
     }
 
@@ -186,7 +185,7 @@ impl Ledger for ApiLedger {
             Some(Ok(Ok(()))) => LedgerAnswer::Made,
             Some(Ok(Err(other))) => other,
             Some(Err(error)) => LedgerAnswer::Failed(error),
-            None => LedgerAnswer::Failed(TOO_LATE.to_owned()),
+            None => LedgerAnswer::Failed(NO_ANSWER.to_owned()),
         }
     }
 
@@ -208,7 +207,7 @@ impl Ledger for ApiLedger {
         let write = api.patch_status(group, &params, &patch);
         match deadline.or_earlier(Deadline::after(LONGEST_MARK).at()).limit(write).await {
             Some(written) => written.map(drop).map_err(|error| error.to_string()),
-            None => Err(TOO_LATE.to_owned()),
+            None => Err(NO_ANSWER.to_owned()),
         }
     }
 }

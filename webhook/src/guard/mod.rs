@@ -44,9 +44,9 @@ use giveway_admission::rules::guard::decide::{
 use giveway_admission::rules::guard::notice;
 use giveway_admission::verdict::Denial;
 use giveway_admission::view::ClusterView;
+use giveway_admission::wording::guard as wording;
 use giveway_crds::condition::Reason;
 use giveway_crds::native::is_native;
-use giveway_planner::sentence::Sentence;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,10 +56,6 @@ use tokio::time::Instant;
 /// Delays after which a rejection is judged again before it is final: the watch caches may lag behind the scheduler's.
 const LOOKS: [Duration; 4] =
     [Duration::from_millis(50), Duration::from_millis(150), Duration::from_millis(400), Duration::from_millis(1000)];
-
-/// Causes of a rejection that contains no names.
-const UNREAD: &str = "it cannot be read from the API server: try again";
-const UNKNOWN: &str = "there is none of this name and UID";
 
 /// Why a preemption is rejected that the first judgement permitted.
 enum Denied {
@@ -140,8 +136,8 @@ impl<L: Ledger> Guard<L> {
         if let GuardDecision::Rejected(rejection) = &decision {
             asked.victim = match self.stored(&asked, deadline).await {
                 Ok(Some(pod)) => pod.bound(),
-                Ok(None) => return Ok((self.refuse_nameless(&uid, rejection.reason, UNKNOWN), None)),
-                Err(_) => return Ok((self.refuse_nameless(&uid, rejection.reason, UNREAD), None)),
+                Ok(None) => return Ok((self.refuse_nameless(&uid, rejection.reason, &wording::unknown_pod()), None)),
+                Err(_) => return Ok((self.refuse_nameless(&uid, rejection.reason, &wording::unread_pod()), None)),
             };
             decision = self.judge(&asked)?;
         }
@@ -165,7 +161,8 @@ impl<L: Ledger> Guard<L> {
                     return Ok((review::encode_allowed(&uid), None));
                 }
                 Err(Denied::Unread) => {
-                    return Ok((self.refuse_nameless(&uid, Reason::GuaranteedBudget, UNREAD), None));
+                    let refusal = wording::unread_pod();
+                    return Ok((self.refuse_nameless(&uid, Reason::GuaranteedBudget, &refusal), None));
                 }
                 Err(Denied::Judged(rejection)) => decision = GuardDecision::Rejected(*rejection),
             }
@@ -192,11 +189,10 @@ impl<L: Ledger> Guard<L> {
     }
 
     /// Returns a rejection that contains no names.
-    fn refuse_nameless(&self, uid: &str, reason: Reason, cause: &str) -> ReviewResponse {
+    fn refuse_nameless(&self, uid: &str, reason: Reason, refusal: &Denial) -> ReviewResponse {
         self.refused(reason);
-        tracing::info!(cause, "a preemption of an unknown pod is rejected");
-        let message = format!("Preemption of the pod is refused: {cause}.");
-        review::encode_refusal(uid, &Denial { code: 403, message })
+        tracing::info!(message = refusal.message, "a preemption of an unknown pod is rejected");
+        review::encode_refusal(uid, refusal)
     }
 
     /// Counts a rejection by its reason.
@@ -237,8 +233,8 @@ impl<L: Ledger> Guard<L> {
         };
         if !pod.is_announced() {
             let Some(guarantee) = guaranteed else { return Ok(Ok(())) };
-            let cause = "the pod is not announced as a victim in its status";
-            return Ok(Err(guarantee.refuse_because(&*self.view.read(), asked, cause.into()).into()));
+            let cause = wording::not_announced();
+            return Ok(Err(guarantee.refuse_because(&*self.view.read(), asked, cause).into()));
         }
         let victim = pod.bound();
         let asked = GuardRequest { scheduler: pod.announced_by(), victim, ..asked.clone() };
@@ -290,8 +286,7 @@ impl<L: Ledger> Guard<L> {
                     guarantee.refuse(&*self.view.read(), asked, budget, 1)
                 }
                 (LedgerAnswer::Failed(error), Some(guarantee)) => {
-                    let cause = format!("budget {namespace}/{budget} cannot be updated ({error})");
-                    let cause = Sentence::default().detail(namespace, cause, "its budget cannot be updated");
+                    let cause = wording::budget_not_updated(namespace, budget, error);
                     guarantee.refuse_because(&*self.view.read(), asked, cause)
                 }
                 (LedgerAnswer::Failed(error), None) => {

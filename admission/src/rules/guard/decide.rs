@@ -15,8 +15,8 @@ use super::facts::{Allowance, BoundPod, GuardView, PendingPod, PodObject};
 use crate::object;
 use crate::request::{Operation, Request};
 use crate::verdict::Denial;
+use crate::wording::guard::{self as wording, RankedPod};
 use giveway_crds::condition::Reason;
-use giveway_crds::wording::{agree, counted, pods};
 use giveway_crds::{lending, native};
 use giveway_planner::model::ObjectKey;
 use giveway_planner::sentence::Sentence;
@@ -109,7 +109,8 @@ pub struct Permit {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guarantee {
     threshold: i32,
-    highest: Sentence,
+    /// The pending pod that comes closest, with the priority that counts for thresholds.
+    highest: RankedPod,
     preemptors: Vec<NamedPreemptor>,
 }
 
@@ -146,9 +147,9 @@ struct PreemptorCandidate<'a> {
 }
 
 impl PreemptorCandidate<'_> {
-    /// Returns the pod as the object of a sentence.
-    fn named(&self) -> Sentence {
-        Sentence::default().object("pod", &ObjectKey::new(self.namespace, self.name), &self.pod.uid)
+    /// Returns the pod with this priority.
+    fn ranked(&self, priority: i32) -> RankedPod {
+        RankedPod { key: ObjectKey::new(self.namespace, self.name), uid: self.pod.uid.clone(), priority }
     }
 }
 
@@ -169,20 +170,15 @@ pub fn decide(view: &dyn GuardView, asked: &GuardRequest) -> GuardDecision {
     let threshold = unit.iter().filter_map(|pod| pod.threshold).max().filter(|threshold| highest.paid < *threshold);
     let guaranteed = threshold.map(|threshold| Guarantee {
         threshold,
-        highest: highest.named().text(format!(" with priority {}", highest.paid)),
+        highest: highest.ranked(highest.paid),
         preemptors: likely(possible, victim),
     });
     let budgets = || view.guard_objects().budgets.get(&asked.namespace).into_iter().flatten();
     if let Some(guarantee) = &guaranteed {
         let count = budgets().count();
         if count.saturating_mul(unit.len()) > MOST_LOOKS {
-            let cause = format!(
-                "{} over {} {} more than can be judged in time",
-                counted(count, "budget", "budgets"),
-                pods(unit.len()),
-                agree(count, "is", "are")
-            );
-            return GuardDecision::Rejected(guarantee.refuse_because(view, asked, cause.into()));
+            let cause = wording::too_many_budgets_to_compare(count, unit.len());
+            return GuardDecision::Rejected(guarantee.refuse_because(view, asked, cause));
         }
         for (_, budget) in budgets() {
             let needed = unit.iter().filter(|pod| budget.counts(pod) && !budget.has_counted(pod)).count();
@@ -197,10 +193,8 @@ pub fn decide(view: &dyn GuardView, asked: &GuardRequest) -> GuardDecision {
         .take(MOST_CLAIMS + 1)
         .collect();
     if let Some(guarantee) = guaranteed.as_ref().filter(|_| counting.len() > MOST_CLAIMS) {
-        let cause = format!(
-            "more than {MOST_CLAIMS} budgets select it, which is too many to update in time: delete all but one of them"
-        );
-        return GuardDecision::Rejected(guarantee.refuse_because(view, asked, cause.into()));
+        let cause = wording::too_many_budgets_to_update(MOST_CLAIMS);
+        return GuardDecision::Rejected(guarantee.refuse_because(view, asked, cause));
     }
     // Budgets that are only preferred, not guaranteed, do not block a preemption.
     counting.truncate(MOST_CLAIMS);
@@ -282,11 +276,10 @@ fn likely<'a, 'b: 'a>(
         .collect()
 }
 
-/// Returns the beginning of every rejection message.
-fn refused(asked: &GuardRequest, priority: i32) -> Sentence {
-    let victim = ObjectKey::new(&asked.namespace, &asked.victim.name);
-    let sentence = Sentence::from("Preemption of ").object("pod", &victim, &asked.victim.uid);
-    sentence.text(format!(" (priority {priority}) is refused: "))
+/// Returns the message of a rejection for this cause; `priority` is the effective priority of the victim.
+fn refused(asked: &GuardRequest, priority: i32, cause: Sentence) -> Sentence {
+    let key = ObjectKey::new(&asked.namespace, &asked.victim.name);
+    wording::refused(&RankedPod { key, uid: asked.victim.uid.clone(), priority }, cause)
 }
 
 /// Rejects a preemption, because no pending pod that may preempt has a priority above that of the victim.
@@ -294,14 +287,10 @@ fn no_preemptor(asked: &GuardRequest, priority: i32, pending: &[PreemptorCandida
     // kube-scheduler compares the pods' own priorities, so the preemptor is one of these.
     let meant = || pending.iter().filter(|candidate| candidate.pod.priority > asked.victim.priority);
     let highest = meant().max_by_key(|c| (c.priority, Reverse((c.namespace, c.name))));
-    let highest = highest.map_or_else(Sentence::default, |c| {
-        let counts = format!(", counts as {} by its pod group", c.priority);
-        Sentence::from("; the highest, ").then(c.named()).text(counts)
-    });
-    let none = format!("no pending pod that may preempt has a priority above {priority}");
+    let highest = highest.map(|candidate| candidate.ranked(candidate.priority));
     Rejection {
         reason: Reason::NoPreemptor,
-        message: refused(asked, priority).text(none).then(highest).text("."),
+        message: refused(asked, priority, wording::no_preemptor(priority, highest.as_ref())),
         preemptors: likely(meant(), &asked.victim),
     }
 }
@@ -309,25 +298,10 @@ fn no_preemptor(asked: &GuardRequest, priority: i32, pending: &[PreemptorCandida
 impl Guarantee {
     /// Returns the rejection because `budget` does not allow `needed` more disruptions.
     pub fn refuse(&self, view: &dyn GuardView, asked: &GuardRequest, budget: &Allowance, needed: usize) -> Rejection {
-        let allowed = counted(budget.allowed(), "more disruption", "more disruptions");
-        let whole = match &asked.victim.group {
-            Some(group) if needed > 1 => {
-                let whole = |group: &str| {
-                    format!(
-                        "; {} of {group}, which is evicted as a whole, {} under it",
-                        pods(needed),
-                        agree(needed, "is", "are")
-                    )
-                };
-                let named = whole(&format!("pod group {}/{group}", asked.namespace));
-                Sentence::default().detail(&asked.namespace, named, whole("its pod group"))
-            }
-            _ => Sentence::default(),
-        };
-        let allows = format!(" allows {allowed} to preemptors below {}", self.threshold);
-        let cause = Sentence::default().detail(&asked.namespace, format!("budget {}", budget.name()), "its budget");
-        let cause = cause.text(allows).then(whole).text("; the highest pending preemptor is ");
-        self.refuse_because(view, asked, cause.then(self.highest.clone()))
+        let group = asked.victim.group.as_deref().filter(|_| needed > 1).map(|group| (group, needed));
+        let (namespace, budget, allowed) = (&asked.namespace, budget.name(), budget.allowed());
+        let cause = wording::budget_spent(namespace, &budget, allowed, self.threshold, group, &self.highest);
+        self.refuse_because(view, asked, cause)
     }
 
     /// Returns the rejection for another cause.
@@ -335,7 +309,7 @@ impl Guarantee {
         let priority = worth(view, asked, &unit(view, asked));
         Rejection {
             reason: Reason::GuaranteedBudget,
-            message: refused(asked, priority).then(cause).text("."),
+            message: refused(asked, priority, cause),
             preemptors: self.preemptors.clone(),
         }
     }

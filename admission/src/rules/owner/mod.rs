@@ -8,11 +8,12 @@ pub mod job;
 mod lowered_class;
 
 use crate::notice::{EventDraft, EventObject};
-use crate::object::{self, Map, Metadata, Text, label_path};
+use crate::object::{self, Map, Metadata, Text};
 use crate::patch::Changes;
 use crate::request::{Operation, Request};
 use crate::verdict::{Denial, Notes, Reference};
 use crate::view::ClusterView;
+use crate::wording::{self, owners};
 use giveway_crds::condition::Reason;
 use giveway_crds::json::{FieldPlace, MOST, places};
 use giveway_crds::keys::{
@@ -75,7 +76,7 @@ pub fn carry(
     };
     let mut changes = Changes::default();
     let templates = templates(row, request.object)?;
-    let asked = read_asked(&owner).map_err(|error| Denial::unprocessable(error.to_string()))?;
+    let asked = read_asked(&owner).map_err(|error| wording::pods::invalid_setting(&error))?;
     let is_part = is_part_of_another(row, &owner, &templates);
     let was_labelled = before.as_ref().is_some_and(|before| before.metadata.label(LABEL_GANG).is_some());
     let wanted = asked.gang.unwrap_or(enabled && !was_labelled && !is_part);
@@ -133,12 +134,11 @@ fn can_start(
     let stuck = |wanted: bool| obstacle(row, request.object, &grouped(row, request.object, wanted, asked));
     if let Some(found) = stuck(asks).filter(|_| asks || !is_part) {
         if !has_had_obstacle(row, request, before) {
-            return Err(Denial::unprocessable(found.refusal()));
+            return Err(owners::gang_never_starts(&found));
         }
-        notes.warn(found.warning(row.kind));
+        notes.warn(owners::stored_gang_never_starts(row.kind, &found));
     } else if wanted && let Some(found) = stuck(true) {
-        let (field, value, detail) = (found.field, found.value, found.detail);
-        notes.warn(format!("{field}: {value:?}: no gang is made of this {}: {detail}", row.kind));
+        notes.warn(owners::no_gang(row.kind, &found));
         return Ok(false);
     }
     Ok(wanted)
@@ -169,7 +169,7 @@ fn about_root(
 ) -> Option<EventDraft> {
     let root = owner.metadata.controller()?;
     let above = kinds::of_version(&root.api_version, &root.kind).filter(|above| !above.has_groups())?;
-    let note = format!("{} {}: {}.", row.kind, owner.metadata.name.as_deref()?, warnings.first()?);
+    let note = owners::warning_about_part(row.kind, owner.metadata.name.as_deref()?, warnings.first()?);
     Some(EventDraft {
         about: EventObject {
             api_version: root.api_version.to_string(),
@@ -205,19 +205,14 @@ fn templates<'a>(row: &OwnerKind, object: &'a RawValue) -> Result<Vec<OwnerTempl
         }
     }
     if found.len() > MOST {
-        return Err(Denial::unprocessable(format!("spec: Too many: more than {MOST} pod templates: a gang has fewer")));
+        return Err(owners::too_many_templates());
     }
     Ok(found)
 }
 
 /// Reads the metadata of a pod template. An error names the field.
 fn read_metadata<'a>(place: &FieldPlace<&'a RawValue>, value: &'a RawValue) -> Result<Map<Metadata<'a>>, Denial> {
-    serde_json::from_str(value.get()).map_err(|error| {
-        let field = place.named();
-        Denial::unprocessable(format!(
-            "{field}: Invalid value: {error}: the template cannot be read, correct this field"
-        ))
-    })
+    serde_json::from_str(value.get()).map_err(|error| owners::unreadable_template(&place.named(), error))
 }
 
 /// Writes the label and the annotations into a template that does not state the group of its pods itself.
@@ -263,17 +258,13 @@ fn restore(
         if has_no_pods(row, request.old_object) {
             templates.iter().for_each(|template| fill(template, &owner.metadata, changes));
         } else if templates.iter().any(|template| !template.decides()) {
-            let why = format!(
-                "the pods that this {} has are no gang, and it creates further pods without a gate: delete it and create it again",
-                row.kind
-            );
-            notes.warn(format!("{}: {why}", label_path(LABEL_GANG)));
+            notes.warn(owners::label_too_late(row.kind));
             notes.events.push(EventDraft {
                 about: object(row, request, owner),
                 related: None,
                 reason: Reason::GangLabelTooLate,
                 action: "IgnoringLabel",
-                note: format!("The label {LABEL_GANG} came too late: {why}."),
+                note: owners::label_too_late_event(row.kind),
             });
         }
         return Ok(());

@@ -1,10 +1,10 @@
 //! Pods whose owner requested a gang with one label: the group that they belong to, according to the table of kinds.
 
 use super::fields::PodFields;
-use crate::object::{annotation_path, label_path};
 use crate::verdict::Denial;
 use crate::view::GroupView;
-use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP};
+use crate::wording::pods;
+use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL_GANG};
 use giveway_crds::kinds::{Controller, PodFacts, PodOrigin, origin, settings};
 use giveway_crds::membership::Membership;
 
@@ -18,12 +18,12 @@ use giveway_crds::membership::Membership;
 /// An invalid value; and, unless the pod names its group, a pod without an owner, or an owner of a kind whose gang size
 /// is unknown (422).
 pub fn origin_of(pod: &PodFields<'_>, named: Option<&Membership>) -> Result<Option<PodOrigin>, Denial> {
-    let unprocessable = |error: settings::SettingError| Denial::unprocessable(error.to_string());
-    if settings::gang(pod.metadata.label(LABEL_GANG)).map_err(unprocessable)? != Some(true) {
+    let invalid = |error: settings::SettingError| pods::invalid_setting(&error);
+    if settings::gang(pod.metadata.label(LABEL_GANG)).map_err(invalid)? != Some(true) {
         return Ok(None);
     }
-    let min_count = settings::min_count(pod.metadata.annotation(ANNOTATION_MIN_COUNT)).map_err(unprocessable)?;
-    settings::disruption_mode(pod.metadata.annotation(ANNOTATION_DISRUPTION_MODE)).map_err(unprocessable)?;
+    let min_count = settings::min_count(pod.metadata.annotation(ANNOTATION_MIN_COUNT)).map_err(invalid)?;
+    settings::disruption_mode(pod.metadata.annotation(ANNOTATION_DISRUPTION_MODE)).map_err(invalid)?;
     let controller = pod.metadata.controller().map(|owner| Controller {
         api_version: &owner.api_version,
         kind: &owner.kind,
@@ -36,15 +36,9 @@ pub fn origin_of(pod: &PodFields<'_>, named: Option<&Membership>) -> Result<Opti
     if let Some(named) = named {
         return Ok(found.ok().filter(|origin| origin.group == named.group));
     }
-    let origin = found.map_err(|error| Denial::unprocessable(error.to_string()))?;
+    let origin = found.map_err(pods::no_owner)?;
     if origin.row.is_none() && min_count.is_none() {
-        return Err(Denial::unprocessable(format!(
-            "{}: Required value: how many pods of {} {:?} start together? Giveway does not know that kind: say it here, on the \
-             pod template",
-            annotation_path(ANNOTATION_MIN_COUNT),
-            origin.kind,
-            origin.owner
-        )));
+        return Err(pods::no_min_count(&origin.kind, &origin.owner));
     }
     Ok(Some(origin))
 }
@@ -59,13 +53,5 @@ pub fn same_owner(origin: &PodOrigin, group: Option<&GroupView>) -> Result<(), D
     if (kind, owner) == (&origin.kind, &origin.owner) {
         return Ok(());
     }
-    Err(Denial::invalid(
-        &label_path(LABEL_POD_GROUP),
-        &origin.group,
-        format_args!(
-            "the PodGroup of this name was created for another owner (its metadata.ownerReferences), and the pod belongs \
-             to {} {:?}: rename one of them",
-            origin.kind, origin.owner
-        ),
-    ))
+    Err(pods::group_of_another_owner(&origin.group, &origin.kind, &origin.owner))
 }

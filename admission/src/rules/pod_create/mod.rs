@@ -6,13 +6,14 @@ mod gang;
 mod priority;
 pub mod stored;
 
-use crate::object::{self, annotation_path, label_path};
+use crate::object;
 use crate::patch::Changes;
 use crate::request::Request;
-use crate::verdict::{Denial, Notes, Reference, shorten};
+use crate::verdict::{Denial, Notes, Reference};
 use crate::view::{ClusterView, GroupView};
+use crate::wording::pods;
 use fields::PodFields;
-use giveway_crds::keys::{ANNOTATION_PLAN, GATE, LABEL_POD_GROUP, LABEL_WORKLOAD};
+use giveway_crds::keys::{ANNOTATION_PLAN, GATE, LABEL_POD_GROUP};
 use giveway_crds::kinds::spark;
 use giveway_crds::membership::{self, Membership};
 use json_patch::Patch;
@@ -30,13 +31,12 @@ pub fn create(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) 
         return Ok(None);
     }
     if let Some(plan) = pod.metadata.annotation(ANNOTATION_PLAN) {
-        let detail = "Giveway writes here what it decided for this pod: remove the annotation";
-        return Err(Denial::invalid(&annotation_path(ANNOTATION_PLAN), plan, detail));
+        return Err(pods::foreign_plan(plan));
     }
     if let Some(second) = pod.gates().nth(1) {
-        return Err(Denial::unprocessable(format!("spec.schedulingGates[{second}]: Duplicate value: {GATE:?}")));
+        return Err(pods::duplicate_gate(second));
     }
-    let named = membership::by(|key| pod.metadata.label(key)).map_err(|e| Denial::unprocessable(e.to_string()))?;
+    let named = membership::by(|key| pod.metadata.label(key)).map_err(|error| pods::invalid_membership(&error))?;
     let origin = gang::origin_of(&pod, named.as_ref())?;
     let of_owner = || origin.as_ref().map(|origin| Membership { group: origin.group.clone(), template: None });
     let member = named.or_else(of_owner);
@@ -56,18 +56,12 @@ pub fn create(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) 
             if spark::is_driver(pod.metadata.label(spark::LABEL_ROLE))
                 && group.as_deref().is_none_or(|group| group.gang)
             {
-                notes.warn(spark::warning(&member.group));
+                notes.warn(pods::spark_driver(&member.group));
             }
             hold(&pod, group.as_deref(), &mut changes);
             group
         }
-        None if pod.has_gate() => {
-            let detail = format!(
-                "only Giveway holds pods by this gate, and only members of gangs: remove the gate, or name the pod's \
-                 group in the label {LABEL_POD_GROUP}"
-            );
-            return Err(Denial::invalid("spec.schedulingGates", GATE, detail));
-        }
+        None if pod.has_gate() => return Err(pods::gate_without_group()),
         None => None,
     };
     let group = member.as_ref().map(|member| member.group.as_str()).zip(group.as_deref());
@@ -84,15 +78,10 @@ fn is_node(request: &Request<'_>) -> bool {
 /// Rejects a pod of two groups: either kube-scheduler schedules it with its native group, or Giveway with its own.
 fn one_group(native: &str, member: Option<&Membership>) -> Result<(), Denial> {
     let Some(member) = member else { return Ok(()) };
-    let (label, ours) = match &member.template {
-        Some((workload, _)) => (LABEL_WORKLOAD, workload),
-        None => (LABEL_POD_GROUP, &member.group),
-    };
-    let detail = format!(
-        "the pod belongs to the native pod group {native:?} (spec.schedulingGroup), and a pod belongs to one group: remove \
-         the labels of Giveway, or spec.schedulingGroup"
-    );
-    Err(Denial::invalid(&label_path(label), ours, detail))
+    Err(match &member.template {
+        Some((workload, _)) => pods::native_and_own_template(native, workload),
+        None => pods::native_and_own_group(native, &member.group),
+    })
 }
 
 /// Warns about a pod with a managed class in a native group: Giveway preempts only for its own groups, and
@@ -100,12 +89,7 @@ fn one_group(native: &str, member: Option<&Membership>) -> Result<(), Denial> {
 fn warn_unpreempting(native: &str, pod: &PodFields<'_>, view: &dyn ClusterView, notes: &mut Notes) {
     let class = pod.spec.priority_class_name.as_deref().and_then(|name| view.classes().get(name));
     if let Some(class) = class.filter(|class| class.managed) {
-        notes.warn(format!(
-            "priority class {} is managed by Giveway, which does not preempt for pods of native pod groups ({}): use a \
-             class that is not managed, or a PodGroup of Giveway",
-            class.name,
-            shorten(native)
-        ));
+        notes.warn(pods::native_group_never_preempts(&class.name, native));
     }
 }
 
@@ -137,14 +121,7 @@ fn same_template(member: &Membership, group: Option<&GroupView>) -> Result<(), D
         return Ok(());
     }
     let (workload, template) = ours;
-    Err(Denial::invalid(
-        &label_path(LABEL_POD_GROUP),
-        &member.group,
-        format_args!(
-            "the PodGroup of this name was created from another template (its spec.podGroupTemplateRef), and the pod's \
-             labels name template {template:?} of Workload {workload:?}: rename one of the workloads or templates"
-        ),
-    ))
+    Err(pods::group_of_another_template(&member.group, workload, template))
 }
 
 /// Adds or removes the gate: members of gangs, and of groups that do not exist yet, are gated; members of basic groups

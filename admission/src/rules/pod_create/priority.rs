@@ -2,10 +2,10 @@
 //! with the group's, and the pod gets the class's annotations (design, section 3, rules 3 and 4).
 
 use super::fields::PodFields;
-use crate::object::annotation_path;
 use crate::patch::Changes;
-use crate::verdict::{Denial, Notes, Reference, shorten};
+use crate::verdict::{Denial, Notes, Reference};
 use crate::view::{ClusterView, GroupView};
+use crate::wording::pods;
 use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
 use giveway_crds::lending::RequestedPriority;
 use giveway_crds::policy::PreemptionPolicy;
@@ -52,7 +52,7 @@ fn compare(
     let Some(asked) = asked else { return Ok(()) };
     let class_name = taken.map_or(own, |class| class.name.as_str());
     if let Some(detail) = asked.refusal(class_name, priority, view.classes()) {
-        return Err(Denial::invalid("spec.priorityClassName", own, detail));
+        return Err(pods::class_below_group(own, &detail));
     }
     asked.warning(class_name, priority).into_iter().for_each(|warning| notes.warn(warning));
     Ok(())
@@ -112,25 +112,11 @@ fn copy(
     changes: &mut Changes,
 ) -> Result<(), Denial> {
     let computed = class.and_then(value_of);
-    let cause = |given: &str| match view.classes().iter().find(|other| value_of(other) == Some(given)) {
-        Some(other) => format!(
-            "; it is that of class {}: if another webhook changes the class of pods, let it run before Giveway's, which run in the \
-             order of the names of their configurations",
-            other.name
-        ),
-        None => String::new(),
-    };
     match (pod.metadata.annotation(key), computed) {
-        (Some(given), computed) if computed != Some(given) => Err(Denial::forbidden(
-            &annotation_path(key),
-            format_args!(
-                "the {type_} value of {key} ({}) must not be provided in pod annotations; admission computed {} from \
-                 the given PriorityClass name{}",
-                shorten(given),
-                computed.unwrap_or("no value"),
-                cause(given)
-            ),
-        )),
+        (Some(given), computed) if computed != Some(given) => {
+            let other = view.classes().iter().find(|other| value_of(other) == Some(given));
+            Err(pods::class_annotation((key, type_), given, computed, other.map(|other| other.name.as_str())))
+        }
         (None, Some(computed)) => {
             changes.annotation(&pod.metadata, key, computed);
             Ok(())

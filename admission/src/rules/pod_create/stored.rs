@@ -9,11 +9,10 @@
 //! webhooks may answer: a gate that the group does not need (the operator removes it), and a missing annotation of the
 //! class (the operator adds it).
 
-use crate::object::label_path;
 use crate::request::Request;
 use crate::verdict::{Denial, Notes};
 use crate::view::ClusterView;
-use giveway_crds::keys::{GATE, LABEL_POD_GROUP};
+use crate::wording::pods;
 use json_patch::{Patch, PatchOperation};
 use serde_json::Value;
 
@@ -46,19 +45,15 @@ fn undone(patch: &Patch) -> Option<Denial> {
     patch.0.iter().find_map(|operation| {
         let PatchOperation::Add(added) = operation else { return None };
         let path = added.path.as_str();
-        let required = if path.starts_with(LABELS) {
-            format!("{}: Required value: {}", label_path(LABEL_POD_GROUP), text(&added.value))
+        if path.starts_with(LABELS) {
+            Some(pods::lost_group(text(&added.value)))
         } else if path.starts_with(GATES) {
-            format!("spec.schedulingGates: Required value: {GATE}")
+            Some(pods::lost_gate())
         } else if path == CLASS {
-            format!("spec.priorityClassName: Required value: {}", text(&added.value))
+            Some(pods::lost_class(text(&added.value)))
         } else {
-            return None;
-        };
-        Some(Denial::unprocessable(format!(
-            "{required}: Giveway gives it to the pods of this group, and another admission plugin changed the pod \
-             afterwards: exclude the pod from that plugin"
-        )))
+            None
+        }
     })
 }
 

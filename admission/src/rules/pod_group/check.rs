@@ -5,6 +5,7 @@ use crate::request::{Operation, Request};
 use crate::rules::priority::{self, SpecPath, StatedPriority};
 use crate::verdict::{Denial, Notes, Reference};
 use crate::view::ClusterView;
+use crate::wording::groups;
 use giveway_crds::pod_group::{PodGroupSpec, PodGroupTemplateRef};
 use serde::Deserialize;
 
@@ -54,16 +55,10 @@ fn warn_dangling(reference: &PodGroupTemplateRef, namespace: &str, view: &dyn Cl
     let (workload, template) = (&reference.workload.workload_name, &reference.workload.pod_group_template_name);
     match view.template(namespace, workload, template) {
         Some(_) => {}
-        None if view.has_workload(namespace, workload) => notes.warn(format!(
-            "spec.podGroupTemplateRef.workload.podGroupTemplateName: PodGroupTemplate {template:?} not found in \
-             Workload {workload:?}: the group is not counted in its status"
-        )),
+        None if view.has_workload(namespace, workload) => notes.warn(groups::template_not_found(workload, template)),
         None => {
             notes.miss(Reference::Workload { namespace: namespace.to_owned(), name: workload.clone() });
-            notes.warn(format!(
-                "spec.podGroupTemplateRef.workload.workloadName: Workload {workload:?} not found: the group is counted \
-                 in its status when it exists"
-            ));
+            notes.warn(groups::workload_not_found(workload));
         }
     }
 }

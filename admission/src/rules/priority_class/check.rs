@@ -2,12 +2,13 @@
 //! section 2, "Managed priority classes", and section 3, rule 2).
 
 use super::fill::ClassFields;
-use crate::object::{self, annotation_path};
+use crate::object;
 use crate::request::Request;
 use crate::verdict::Denial;
+use crate::wording::classes;
 use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
 use giveway_crds::policy::PreemptionPolicy;
-use giveway_crds::priority::{MAX_THRESHOLD, SYSTEM_PREFIX};
+use giveway_crds::priority::MAX_THRESHOLD;
 
 /// Checks a class that is created.
 ///
@@ -28,11 +29,7 @@ pub fn update(request: &Request<'_>) -> Result<(), Denial> {
         let after = class.metadata.annotation(key);
         if after != stored.metadata.annotation(key) {
             not_system(&class)?;
-            return Err(Denial::invalid(
-                &annotation_path(key),
-                after.unwrap_or_default(),
-                "field is immutable: delete the class and create it again; existing pods do not change",
-            ));
+            return Err(classes::immutable(key, after.unwrap_or_default()));
         }
     }
     match class.metadata.annotation(ANNOTATION_THRESHOLD) == stored.metadata.annotation(ANNOTATION_THRESHOLD) {
@@ -45,44 +42,28 @@ pub fn update(request: &Request<'_>) -> Result<(), Denial> {
 fn not_system(class: &ClassFields<'_>) -> Result<(), Denial> {
     match class.is_managed() && class.is_system() {
         false => Ok(()),
-        true => Err(Denial::forbidden(
-            &annotation_path(ANNOTATION_MANAGED),
-            format_args!(
-                "a class whose name starts with {SYSTEM_PREFIX} cannot be managed, because the cluster's own \
-                 components depend on how kube-scheduler preempts for it: remove the annotation"
-            ),
-        )),
+        true => Err(classes::managed_system_class()),
     }
 }
 
 /// Rejects an invalid annotation that manages a class, and a managed class whose policy is not `Never`.
 fn managed(class: &ClassFields<'_>) -> Result<(), Denial> {
-    let path = annotation_path(ANNOTATION_MANAGED);
     match class.metadata.annotation(ANNOTATION_MANAGED) {
         None | Some("false") => Ok(()),
-        Some("true") if !class.is_never() => Err(Denial::forbidden(
-            &path,
-            "a managed class has preemptionPolicy Never, which Giveway's mutating webhook sets: it did not run, or \
-             another webhook changed the policy after it; try again",
-        )),
+        Some("true") if !class.is_never() => Err(classes::managed_class_preempts()),
         Some("true") => Ok(()),
-        Some(other) => Err(Denial::invalid(&path, other, "must be \"true\" or \"false\"")),
+        Some(other) => Err(classes::managed_value(other)),
     }
 }
 
 /// Rejects an invalid annotation with the preemption policy, and one on a class that is not managed.
 fn policy(class: &ClassFields<'_>) -> Result<(), Denial> {
-    let path = annotation_path(ANNOTATION_PREEMPTION_POLICY);
     match class.metadata.annotation(ANNOTATION_PREEMPTION_POLICY) {
         None => Ok(()),
-        Some(given) if !class.is_managed() => Err(Denial::invalid(
-            &path,
-            given,
-            format_args!("only a managed class has it: remove it, or set {ANNOTATION_MANAGED} to \"true\""),
-        )),
+        Some(given) if !class.is_managed() => Err(classes::policy_of_unmanaged_class(given)),
         Some(given) => match PreemptionPolicy::parse(given) {
             Some(_) => Ok(()),
-            None => Err(Denial::invalid(&path, given, "must be \"PreemptLowerPriority\" or \"Never\", or be left out")),
+            None => Err(classes::policy_value(given)),
         },
     }
 }
@@ -92,13 +73,6 @@ fn threshold(class: &ClassFields<'_>) -> Result<(), Denial> {
     let Some(given) = class.metadata.annotation(ANNOTATION_THRESHOLD) else { return Ok(()) };
     match given.parse::<i32>() {
         Ok(value) if value <= MAX_THRESHOLD => Ok(()),
-        _ => Err(Denial::invalid(
-            &annotation_path(ANNOTATION_THRESHOLD),
-            given,
-            format_args!(
-                "must be an integer from {} to {MAX_THRESHOLD}, the priority of system-cluster-critical",
-                i32::MIN
-            ),
-        )),
+        _ => Err(classes::threshold_value(given)),
     }
 }

@@ -8,6 +8,7 @@ use crate::patch::Changes;
 use crate::request::Request;
 use crate::verdict::Denial;
 use crate::view::ClusterView;
+use crate::wording::classes;
 use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY};
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::SYSTEM_PREFIX;
@@ -59,14 +60,7 @@ pub fn create(request: &Request<'_>, view: &dyn ClusterView) -> Result<Option<Pa
     let asked = class.preemption_policy.as_deref().unwrap_or(PreemptionPolicy::PreemptLowerPriority.as_str());
     let kept = match class.metadata.annotation(ANNOTATION_PREEMPTION_POLICY) {
         Some(given) if given != asked && !class.is_never() => {
-            return Err(Denial::invalid(
-                &object::annotation_path(ANNOTATION_PREEMPTION_POLICY),
-                given,
-                format_args!(
-                    "the class asks for preemptionPolicy {asked}, and Giveway writes that into this annotation: remove \
-                     the annotation, or set preemptionPolicy to {given}"
-                ),
-            ));
+            return Err(classes::contradicting_policies(asked, given));
         }
         Some(given) => given,
         None => asked,

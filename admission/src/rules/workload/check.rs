@@ -7,7 +7,8 @@ use crate::request::Request;
 use crate::rules::priority::{self, SpecPath};
 use crate::verdict::{Denial, Notes};
 use crate::view::ClusterView;
-use giveway_crds::workload::{MOST_TEMPLATES, WorkloadSpec};
+use crate::wording::workloads;
+use giveway_crds::workload::WorkloadSpec;
 use giveway_crds::{keys, membership};
 use serde::Deserialize;
 
@@ -28,9 +29,7 @@ pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -
         return Ok(());
     }
     if workload.spec.pod_group_templates.are_too_many() {
-        return Err(Denial::unprocessable(format!(
-            "spec.podGroupTemplates: Too many: must have at most {MOST_TEMPLATES} items: split it into several Workloads"
-        )));
+        return Err(workloads::too_many_templates());
     }
     let _: ReadableWorkload = object::read("Workload", request.object)?;
     let stored = stored_templates(request)?;
@@ -41,16 +40,7 @@ pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -
         priority::check(&place, &template.given(), before, view, notes)?;
         let group = membership::derived_name(name, &template.name, None);
         if before.is_none() && group.len() > keys::MAX_GROUP_NAME {
-            return Err(Denial::invalid(
-                &format!("{}.name", place.path()),
-                &template.name,
-                format_args!(
-                    "the name of its pod groups, {group}, must be no more than {} characters, it has {}: use a \
-                     shorter name for the workload or the template",
-                    keys::MAX_GROUP_NAME,
-                    group.len()
-                ),
-            ));
+            return Err(workloads::group_name_too_long(&place.path(), &template.name, &group));
         }
     }
     Ok(())

@@ -151,7 +151,7 @@ fn a_mirror_pod_that_no_node_creates_is_a_pod_like_any_other() {
 fn our_gate_twice_is_refused() {
     let mut pod = pod(json!({LABEL_POD_GROUP: "basic"}), json!({}));
     pod["spec"]["schedulingGates"] = json!([{"name": GATE}, {"name": "a"}, {"name": GATE}]);
-    let message = "spec.schedulingGates[2]: Duplicate value: \"scheduling.giveway.dev/pod-group\"";
+    let message = "spec.schedulingGates[2]: Duplicate value: \"scheduling.giveway.dev/pod-group\": remove one of them";
     assert_refused(mutate(&create("pods", pod), &cluster()), 422, message);
 }
 

@@ -275,7 +275,7 @@ async fn dry_runs_and_rejections_create_no_event() {
         let reason = Reason::GangLabelTooLate;
         let event = EventDraft { about, related: None, reason, action: "IgnoringLabel", note };
         let outcome = match &*request.uid {
-            "refused" => VerdictOutcome::Refused(Denial::unprocessable("no")),
+            "refused" => VerdictOutcome::Refused(Denial { code: 422, message: "no".to_owned() }),
             _ => VerdictOutcome::Allowed,
         };
         Verdict { outcome, notes: Notes { events: vec![event], ..Notes::default() } }

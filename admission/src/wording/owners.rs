@@ -1,0 +1,58 @@
+//! Rejections of owners of pods, such as Jobs, and warnings and events about them. `kind` is that of the owner.
+
+use super::label_path;
+use crate::verdict::Denial;
+use giveway_crds::json::MOST;
+use giveway_crds::keys::LABEL_GANG;
+use giveway_crds::kinds::traps::Obstacle;
+
+/// The metadata of a pod template cannot be read; `field` is its path.
+pub fn unreadable_template(field: &str, error: impl std::fmt::Display) -> Denial {
+    Denial::unprocessable(format!("{field}: Invalid value: {error}: the template cannot be read, correct this field"))
+}
+
+/// The owner has so many pod templates that not all of them are read.
+pub fn too_many_templates() -> Denial {
+    Denial::unprocessable(format!(
+        "spec: Too many: must have at most {MOST} pod templates: split it into several objects"
+    ))
+}
+
+/// The owner asks for a gang that can never start.
+pub fn gang_never_starts(obstacle: &Obstacle) -> Denial {
+    Denial::unprocessable(obstacle.refusal())
+}
+
+/// Warning: the stored owner already is a gang that can never start. It is not rejected, because each repair is an update.
+pub fn stored_gang_never_starts(kind: &str, obstacle: &Obstacle) -> String {
+    obstacle.warning(kind)
+}
+
+/// Warning: gangs are on for the kind of an owner without the label, and the gang could never start: it becomes none.
+pub fn no_gang(kind: &str, obstacle: &Obstacle) -> String {
+    let Obstacle { field, value, detail } = obstacle;
+    format!("{field}: {value:?}: no gang is made of this {kind}: {detail}")
+}
+
+/// Warning: the label was added to an owner that has pods.
+pub fn label_too_late(kind: &str) -> String {
+    format!("{}: {}", label_path(LABEL_GANG), pods_without_gang(kind))
+}
+
+/// Event on that owner, for users who do not see the warning.
+pub fn label_too_late_event(kind: &str) -> String {
+    format!("The label {LABEL_GANG} came too late: {}.", pods_without_gang(kind))
+}
+
+/// Returns why the label has no effect, and what to do.
+fn pods_without_gang(kind: &str) -> String {
+    format!(
+        "the pods that this {kind} has are no gang, and it creates further pods without a gate: delete it and create it again"
+    )
+}
+
+/// Event on an owner whose controller creates another owner, such as the JobSet of a TrainJob: the first warning about that one, which
+/// only the controller sees.
+pub fn warning_about_part(kind: &str, name: &str, warning: &str) -> String {
+    format!("{kind} {name}: {warning}.")
+}

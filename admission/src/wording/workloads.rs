@@ -1,0 +1,22 @@
+//! Rejections of Workloads. Those because of the priority of a template are in [`groups`](super::groups).
+
+use crate::verdict::Denial;
+use giveway_crds::keys::MAX_GROUP_NAME;
+use giveway_crds::workload::MOST_TEMPLATES;
+
+/// The Workload has more templates than permitted.
+pub fn too_many_templates() -> Denial {
+    Denial::unprocessable(format!(
+        "spec.podGroupTemplates: Too many: must have at most {MOST_TEMPLATES} items: split it into several Workloads"
+    ))
+}
+
+/// The PodGroups of a template would have a name that is no label value. `path` is that of the template.
+pub fn group_name_too_long(path: &str, template: &str, group: &str) -> Denial {
+    let detail = format!(
+        "the name of its pod groups, {group}, must be no more than {MAX_GROUP_NAME} characters, it has {}: use a \
+         shorter name for the workload or the template",
+        group.len()
+    );
+    Denial::invalid(&format!("{path}.name"), template, detail)
+}
