@@ -274,7 +274,8 @@ impl<'a> JobSpec<'a> {
         // With the limit of the Job for each index, the Job fails as early as without one.
         match (self.backoff_limit_per_index.filter(|_| self.added_backoff().is_none()), self.size()) {
             (Some(limit), _) => format!("is a failure of each index, and backoffLimitPerIndex is {limit}"),
-            (None, 1) => format!("is a failure, and backoffLimit is {limit}"),
+            // A Job may be created without pods and get more later.
+            (None, ..=1) => format!("is a failure, and backoffLimit is {limit}"),
             (None, size) => {
                 format!("of {} is {}, and backoffLimit is {limit}", pods(size), counted(size, "failure", "failures"))
             }

@@ -6,6 +6,7 @@ use super::templates::Grouped;
 use super::{OwnerKind, classes};
 use crate::json::{Json, Text, fields, places};
 use crate::priority::Classes;
+use crate::wording::counted;
 
 /// Maximum number of warnings about one owner, which may have hundreds of Jobs.
 const MOST_WARNINGS: usize = 8;
@@ -67,9 +68,10 @@ fn of_deadlines<'a, J: Json<'a>>(row: &OwnerKind, owner: J, templates: &[Grouped
             let stated = place.value.and_then(|value| value.read::<i64>());
             if let Some(seconds) = stated.filter(|_| is_of_gang) {
                 warnings.push(format!(
-                    "{}: {seconds} s are counted from the start of the {kind}, also while its pods are gated: allow for that \
+                    "{}: {} counted from the start of the {kind}, also while its pods are gated: allow for that \
                      time, or set activeDeadlineSeconds of the pod template, which counts from the start of each pod",
-                    place.named()
+                    place.named(),
+                    counted(seconds, "s is", "s are")
                 ));
             }
         }
@@ -126,6 +128,12 @@ mod tests {
         );
         assert_eq!(of("JobSet", &job_set(&[safe.clone(), plain.clone()]), false), std::slice::from_ref(&words));
         assert!(words.len() <= 256, "{}", words.len());
+        for size in [0, 1] {
+            let words = format!(
+                "spec.podFailurePolicy: each preemption is a failure, and backoffLimit is 6: add rules: [{IGNORED}]"
+            );
+            assert_eq!(of("Job", &job(size, &json!({})), false), [words], "{size} pods");
+        }
         assert_eq!(of("JobSet", &job_set(&[job(3, &json!({}))]), true), Vec::<String>::new(), "its Jobs get the rule");
         assert_eq!(of("JobSet", &job_set(&[safe]), false), Vec::<String>::new());
         let mut restarts = plain.clone();
