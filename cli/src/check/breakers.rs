@@ -3,23 +3,17 @@
 
 use super::facts::Installation;
 use super::finding::Finding;
+use super::wording::operator;
 use crate::world::World;
 use giveway_crds::breaker::{OpenBreakers, PlanOutcome, PreemptorBreaker, SharedBreaker};
 use giveway_crds::keys::GROUP;
 use giveway_crds::plan::StoredPreemptor;
-use giveway_crds::wording::counted;
 use giveway_crds::{PodGroup, Preemption};
 use giveway_planner::ObjectKey;
 use giveway_planner::model::Pod;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeSet;
-
-/// Maximum number of preemptors or namespaces that a line names.
-const NAMED: usize = 5;
-/// What to do about an open breaker.
-const REMEDY: &str = "`kubectl get preemptions -o wide` says how the plans ended. When the cause is repaired, delete these Preemptions: \
-                      that closes the breaker at once.";
 
 /// Computes which breakers are open now. `objects` are the PodGroups and Preemptions; those that cannot be read are skipped.
 pub(super) fn open(objects: &[Value], world: &World, now: Timestamp) -> OpenBreakers {
@@ -55,61 +49,35 @@ fn outcome(stored: &Preemption) -> Option<PlanOutcome> {
 pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
     let open = match &facts.breakers {
         Ok(open) => open,
-        Err(why) => return vec![Finding::unknown("breakers", "Whether circuit breakers are open", why)],
+        Err(why) => return vec![operator::breakers_unknown(why)],
     };
     let mut found = Vec::new();
     if let Some(breaker) = &open.cluster {
-        let effect = match breaker.stops_all() {
-            true => format!("no pod is evicted for any preemptor until {}", time(breaker.until)),
-            false => "one plan with evictions is made at a time until one completes".to_owned(),
-        };
-        let count = breaker.preemptors();
-        let message =
-            format!("Plans for {count} preemptors in a row evicted pods, and none of them was bound: {effect}.");
-        found.push(Finding::fail("breakers", message, REMEDY));
+        found.push(operator::breaker_of_cluster(breaker.preemptors(), end(breaker)));
     }
     if !open.namespaces.is_empty() {
-        let count = counted(open.namespaces.len(), "namespace", "namespaces");
-        let message = format!(
-            "No pod is evicted for preemptors of {count}, after plans for several of them in a row evicted pods without effect: {}.",
-            first(open.namespaces.iter().map(|(namespace, breaker)| of_namespace(namespace, breaker)))
-        );
-        found.push(Finding::warn("breakers", message, REMEDY));
+        let named = open
+            .namespaces
+            .iter()
+            .map(|(namespace, breaker)| operator::breaker_of_namespace(namespace, breaker.preemptors(), end(breaker)));
+        found.push(operator::breakers_of_namespaces(named));
     }
     if !open.preemptors.is_empty() {
-        let count = counted(open.preemptors.len(), "preemptor", "preemptors");
-        let message = format!(
-            "No pod is evicted for {count}, after plans in a row that evicted pods without effect: {}.",
-            first(open.preemptors.values().map(of_preemptor))
-        );
-        found.push(Finding::warn("breakers", message, REMEDY));
+        found.push(operator::breakers_of_preemptors(open.preemptors.values().map(of_preemptor)));
     }
     found
-}
-
-/// Returns the first of these texts, and the number of the others.
-fn first(all: impl ExactSizeIterator<Item = String>) -> String {
-    let more = match all.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    all.take(NAMED).collect::<Vec<String>>().join(", ") + &more
 }
 
 /// Returns the name of a preemptor with the number of plans and the end of its breaker.
 fn of_preemptor(breaker: &PreemptorBreaker) -> String {
     let StoredPreemptor { kind, namespace, name, .. } = &breaker.preemptor;
-    let (kind, until) = (kind.to_lowercase(), time(breaker.until));
-    format!("{kind}/{namespace}/{name} ({} plans) until {until}", breaker.plans)
+    let preemptor = format!("{}/{namespace}/{name}", kind.to_lowercase());
+    operator::breaker_of_preemptor(&preemptor, breaker.plans, time(breaker.until))
 }
 
-/// Returns the name of a namespace with the number of preemptors and the end of its breaker.
-fn of_namespace(namespace: &str, breaker: &SharedBreaker) -> String {
-    let end = match breaker.stops_all() {
-        true => format!("until {}", time(breaker.until)),
-        false => "until a plan completes, except for one plan at a time".to_owned(),
-    };
-    format!("{namespace} ({} preemptors) {end}", breaker.preemptors())
+/// Returns until when a breaker stops all evictions; `None` if one plan is made at a time already.
+fn end(breaker: &SharedBreaker) -> Option<Timestamp> {
+    breaker.stops_all().then(|| time(breaker.until))
 }
 
 fn time(second: i64) -> Timestamp {
@@ -173,7 +141,8 @@ mod tests {
         objects.extend(pending.iter().map(|name| group(name)));
         let breakers = Ok(open(&objects, &world, NOW.parse().unwrap()));
         let findings = findings(&Installation { breakers, ..healthy() });
-        assert!(findings.iter().all(|finding| finding.check == "breakers" && finding.remedy == REMEDY), "{findings:?}");
+        let closes = |finding: &Finding| finding.remedy.ends_with("that closes the breaker at once.");
+        assert!(findings.iter().all(|finding| finding.check == "breakers" && closes(finding)), "{findings:?}");
         findings.into_iter().map(|finding| (finding.status, finding.message)).collect()
     }
 
@@ -218,13 +187,6 @@ mod tests {
         assert_eq!(found(&names, at("2026-11-21T11:55:00Z")), expected("2026-11-21T12:05:00Z"));
         let trials = "a plan completes, except for one plan at a time";
         assert_eq!(found(&names, at("2026-11-21T11:45:00Z")), expected(trials));
-    }
-
-    #[test]
-    fn a_line_names_the_first_ones_and_counts_the_others() {
-        let texts = |number: usize| first((0..number).map(|number| number.to_string()));
-        assert_eq!(texts(2), "0, 1");
-        assert_eq!(texts(7), "0, 1, 2, 3, 4 and 2 more");
     }
 
     #[test]

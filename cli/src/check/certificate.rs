@@ -2,7 +2,7 @@
 
 use super::facts::{Installation, Renewer};
 use super::finding::Finding;
-use giveway_crds::wording::counted;
+use super::wording::certificate::{self as wording, CertificateHolder};
 use k8s_openapi::jiff::Timestamp;
 use x509_parser::pem::Pem;
 
@@ -22,83 +22,43 @@ pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
     bundles.sort();
     bundles.dedup();
     for bundle in bundles {
-        found.push(finding(facts, "The webhooks' caBundle", AUTHORITY, bundle));
+        found.push(finding(facts, true, bundle));
     }
     let (namespace, secret) = (&facts.namespace, &facts.secret);
-    match (&facts.serving, facts.renewer) {
-        (Ok(Some(pem)), _) => found.push(finding(facts, &format!("Secret {secret}"), secret, pem)),
-        (Ok(None), Renewer::Operator) => found.push(Finding::fail(
-            "certificate",
-            format!("There is no Secret {namespace}/{secret}: the operator has not made the webhook's certificate."),
-            format!("kubectl -n {namespace} logs deployment/giveway-operator"),
-        )),
-        (Ok(None), _) => found.push(Finding::warn(
-            "certificate",
-            format!(
-                "The webhook's own certificate is not known: there is no Secret {namespace}/{secret}, so it runs outside the \
-                 cluster."
-            ),
-            "Look at the directory that its flag --tls-directory names.",
-        )),
-        (Err(why), _) => found.push(Finding::unknown("certificate", "The webhook's own certificate", why)),
-    }
+    found.push(match (&facts.serving, facts.renewer) {
+        (Ok(Some(pem)), _) => finding(facts, false, pem),
+        (Ok(None), Renewer::Operator) => wording::not_made(namespace, secret),
+        (Ok(None), _) => wording::elsewhere(namespace, secret),
+        (Err(why), _) => wording::certificate_unknown(why),
+    });
     found
 }
 
-/// Returns the finding about the certificates in `pem`; the operator creates a new certificate when `secret` is
-/// deleted.
-fn finding(facts: &Installation, what: &str, secret: &str, pem: &[u8]) -> Finding {
-    let namespace = &facts.namespace;
-    let (renews, remedy) = match facts.renewer {
-        Renewer::Operator => (
-            "the operator renews it",
-            format!(
-                "kubectl -n {namespace} logs deployment/giveway-operator; a new one is made at once after kubectl -n \
-                 {namespace} delete secret {secret}"
-            ),
-        ),
-        Renewer::CertManager => {
-            ("cert-manager renews it", format!("kubectl -n {namespace} describe certificates.cert-manager.io"))
-        }
-        Renewer::Somebody => {
-            let remedy = "Renew it; with its authority change the chart's webhook.caBundle.";
-            ("neither the operator nor cert-manager renews it", remedy.to_owned())
-        }
-    };
+/// Returns the finding about the certificates in `pem`: those of the webhook configurations for a bundle, otherwise that in the Secret.
+fn finding(facts: &Installation, is_bundle: bool, pem: &[u8]) -> Finding {
+    let secret = if is_bundle { AUTHORITY } else { facts.secret.as_str() };
+    let holder = CertificateHolder { is_bundle, namespace: &facts.namespace, secret, renewer: facts.renewer };
     let certificates = match read(pem) {
         Ok(certificates) => certificates,
-        Err(problem) => return Finding::fail("certificate", format!("{what} {problem}."), remedy),
+        Err(problem) => return wording::unusable(&holder, &problem),
     };
     // The last of the operator's CAs signs; the others remain until no replica needs them.
-    let judged = if secret == AUTHORITY && facts.renewer == Renewer::Operator { certificates.last() } else { None };
+    let judged = if is_bundle && facts.renewer == Renewer::Operator { certificates.last() } else { None };
     let Some(judged) = judged.or(certificates.first()) else {
-        return Finding::fail("certificate", format!("{what} has no certificate."), remedy);
+        return wording::unusable(&holder, wording::NO_CERTIFICATE);
     };
     let (days, subject) = (judged.days_left(facts.now), &judged.subject);
     let mut finding = if judged.until < facts.now {
-        Finding::fail("certificate", format!("{what} ({subject}) expired on {}; {renews}.", date(judged.until)), remedy)
+        wording::expired(&holder, subject, judged.until)
     } else if let Some(early) = certificates.iter().find(|certificate| certificate.from > facts.now) {
-        let message = format!("{what} ({}) is valid only from {} on.", early.subject, early.from);
-        Finding::fail("certificate", message, "Compare the clocks of the machines.")
+        wording::not_valid_yet(&holder, &early.subject, early.from)
     } else {
-        let many = match certificates.len() {
-            several if secret == AUTHORITY && several > 1 => format!("; {several} authorities are trusted"),
-            _ => String::new(),
-        };
-        let (left, on) = (counted(days, "day", "days"), date(judged.until));
-        let message = format!("{what} ({subject}) expires in {left}, on {on}; {renews}{many}.");
+        let authorities = if is_bundle { certificates.len() } else { 1 };
         let overdue = facts.renewer != Renewer::Somebody && judged.is_overdue(facts.now);
-        match days < SOON || overdue {
-            true => Finding::warn("certificate", message, remedy),
-            false => Finding::ok("certificate", message),
-        }
+        wording::expires(&holder, subject, (days, judged.until), authorities, days < SOON || overdue)
     };
     finding.days_left = Some(days);
     finding
-}
-
-fn date(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%d").to_string()
 }
 
 /// A certificate.
@@ -132,8 +92,8 @@ impl Validity {
 fn read(pem: &[u8]) -> Result<Vec<Validity>, String> {
     let mut found = Vec::new();
     for part in Pem::iter_from_buffer(pem) {
-        let part = part.map_err(|error| format!("is not in PEM format: {error}"))?;
-        let certificate = part.parse_x509().map_err(|error| format!("has an unreadable certificate: {error}"))?;
+        let part = part.map_err(wording::no_pem)?;
+        let certificate = part.parse_x509().map_err(wording::unreadable)?;
         let time = |seconds| Timestamp::from_second(seconds).map_err(|error| error.to_string());
         let validity = certificate.validity();
         found.push(Validity {
@@ -144,7 +104,7 @@ fn read(pem: &[u8]) -> Result<Vec<Validity>, String> {
     }
     found.sort_by_key(|certificate| certificate.until);
     match found.is_empty() {
-        true => Err("has no certificate".to_owned()),
+        true => Err(wording::NO_CERTIFICATE.to_owned()),
         false => Ok(found),
     }
 }

@@ -6,17 +6,14 @@
 
 use super::facts::{ClassSummary, Exposure, GuardedPod, Installation};
 use super::finding::Finding;
+use super::wording::classes;
 use giveway_crds::priority::SYSTEM_PREFIX;
-use giveway_crds::wording::counted;
-
-/// Maximum number of pods that a line names.
-const NAMED: usize = 5;
 
 /// Returns one finding per class that preempts, and a summary.
 pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
     let known = match &facts.exposure {
         Ok(known) => known,
-        Err(why) => return vec![Finding::unknown("classes", "Which classes preempt through kube-scheduler", why)],
+        Err(why) => return vec![classes::classes_unknown(why)],
     };
     let guard = matches!(&facts.validating, Ok(Some(configuration)) if configuration.guard);
     let mut found = Vec::new();
@@ -29,18 +26,12 @@ pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
         }
     }
     if !system.is_empty() {
-        let names = system.join(" and ");
-        let message = format!("{names} preempt through kube-scheduler, as they must; they reach every threshold.");
-        found.insert(0, Finding::ok("classes", message));
+        found.insert(0, classes::system_classes(&system));
     }
     let exposed = |pod: &&GuardedPod| found.iter().any(|finding| finding.exposed.contains(pod));
     let count = known.guarded.iter().filter(exposed).count();
     if count == 0 {
-        let message = match known.guarded.len() {
-            0 => "No pod has both a threshold and a budget.".to_owned(),
-            all => format!("{}, exposed to no class.", counted(all, "guarded pod", "guarded pods")),
-        };
-        found.push(Finding::ok("guarded", message));
+        found.push(classes::no_pod_exposed(known.guarded.len()));
     }
     found
 }
@@ -50,58 +41,15 @@ fn of(class: &ClassSummary, known: &Exposure, guard: bool) -> Option<Finding> {
     let is_exposed = |pod: &&GuardedPod| pod.priority < class.value && class.value < pod.threshold;
     let exposed: Vec<GuardedPod> = known.guarded.iter().filter(is_exposed).cloned().collect();
     let nameless = class.name.is_empty();
-    let (who, remedy) = match nameless {
-        true => (
-            "Pods without a class (priority 0) preempt".to_owned(),
-            "Create a managed class with globalDefault: true.".to_owned(),
-        ),
-        false => (
-            format!("PriorityClass {} ({}) preempts", class.name, class.value),
-            format!("kubectl giveway adopt {}", class.name),
-        ),
-    };
-    let although = match class.managed {
-        true => ", although it is annotated as managed: no webhook ran when it was created",
-        false => "",
-    };
-    let mut finding = match exposed.len() {
+    let mut finding = match exposed.as_slice() {
         // This is the case in nearly every cluster, and no budget is affected.
-        0 if nameless => return None,
-        0 => Finding::warn(
-            "classes",
-            format!("{who} through kube-scheduler{although}, which does not know pod groups and ignores thresholds."),
-            remedy,
-        ),
-        count => {
-            let pods = counted(count, "guarded pod that is", "guarded pods that are");
-            let only = if guard { "; only the guard protects them, while the webhook runs" } else { "" };
-            let message = format!(
-                "{who} through kube-scheduler{although}, and is above {pods} below a threshold that \
-                 it does not reach{only}: {}.",
-                named(&exposed)
-            );
-            Finding::fail("classes", message, remedy)
-        }
+        [] if nameless => return None,
+        [] => classes::class_preempts(class),
+        pods => classes::class_exposes(class, pods, guard),
     };
     finding.class = (!nameless).then(|| class.name.clone());
     finding.exposed = exposed;
     Some(finding)
-}
-
-/// Lists pods with priority, threshold and budgets: the first few by name, and the number of the others.
-fn named(pods: &[GuardedPod]) -> String {
-    let names = pods.iter().take(NAMED).map(|pod| {
-        let budgets = pod.budgets.join(", ");
-        format!(
-            "{}/{} (priority {}, threshold {}, budget {budgets})",
-            pod.namespace, pod.name, pod.priority, pod.threshold
-        )
-    });
-    let mut text = names.collect::<Vec<_>>().join(", ");
-    if pods.len() > NAMED {
-        text += &format!(" and {} more", pods.len() - NAMED);
-    }
-    text
 }
 
 #[cfg(test)]
@@ -170,7 +118,10 @@ mod tests {
         let system = [class("system-cluster-critical", 2_000_000_000, true)];
         let found = judged(system.to_vec(), vec![pod("web-0", 10, 2_000_000_000)]);
         assert_eq!(found[0].status, Status::Ok);
-        assert!(found[0].message.starts_with("system-cluster-critical preempt through kube-scheduler"), "{found:?}");
+        assert!(
+            found[0].message.starts_with("system-cluster-critical preempts through kube-scheduler, as it must"),
+            "{found:?}"
+        );
     }
 
     #[test]

@@ -1,10 +1,9 @@
-//! Findings of checks, and their output.
+//! Findings of checks, and their output. Only the functions of [`wording`](super::wording) create one.
 
 use super::facts::GuardedPod;
 use crate::manual;
 use crate::output::style::{BAD, COSTS, GOOD, HEAD, paint};
 use crate::output::table;
-use crate::role::user_without_right;
 use giveway_crds::wording::counted;
 use serde::Serialize;
 
@@ -63,17 +62,6 @@ impl Finding {
     pub(super) fn fail(check: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(Status::Fail, check, message.into(), remedy.into())
     }
-
-    /// Creates a warning that something is unknown, and why.
-    pub(super) fn unknown(check: &'static str, what: &str, why: &str) -> Self {
-        let remedy = match user_without_right(why) {
-            Some(user) => {
-                format!("Run the command as an administrator, or give user {user} the right that is named here.")
-            }
-            None => "Fix the cause that is named here, and run the command again.".to_owned(),
-        };
-        Self::warn(check, format!("{what} is not known: {why}"), remedy)
-    }
 }
 
 /// All findings, as `-o json` prints them.
@@ -125,22 +113,5 @@ impl CheckReport {
         let more = if bad + odd > 0 { format!("More of each: {}\n", manual::about("checks")) } else { String::new() };
         let warnings = counted(odd, "warning", "warnings");
         text + &format!("\n{bad} failed, {warnings}, {} passed.\n{more}", count(Status::Ok))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_forbidden_read_names_the_missing_right_and_other_errors_do_not() {
-        let said =
-            "leases is forbidden: User \"ann\" cannot list resource \"leases\" in API group \"coordination.k8s.io\"";
-        let found = Finding::unknown("operator", "Whether an operator is the leader", said);
-        assert_eq!(found.message, format!("Whether an operator is the leader is not known: {said}"));
-        assert_eq!(found.remedy, "Run the command as an administrator, or give user ann the right that is named here.");
-        let taken =
-            Finding::unknown("webhook", "Whether admission works", "a PriorityClass giveway-check-probe exists");
-        assert_eq!(taken.remedy, "Fix the cause that is named here, and run the command again.");
     }
 }

@@ -1,9 +1,10 @@
 //! Starts a real gang of two pods: the first stays gated until the second exists, then both are scheduled together.
 
 use super::finding::Finding;
+use super::wording::cluster;
 use crate::connect::{Api, RequestError};
 use giveway_crds::keys::{ANNOTATION_SERVED, GATE, LABEL_POD_GROUP};
-use giveway_planner::model::{Cluster, not_served};
+use giveway_planner::model::Cluster;
 use http::Method;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -20,30 +21,14 @@ const PAUSE: Duration = Duration::from_millis(250);
 pub(super) async fn tried(api: &Api, namespace: &str, image: &str) -> Finding {
     let gang = TestGang { api, namespace };
     if gang.is_served().await == Some(false) {
-        return Finding::warn(
-            "gang",
-            format!("No gang was tried. {}", not_served(namespace)),
-            "Try one where groups are served: kubectl giveway check --gang IMAGE -n NAMESPACE.",
-        );
+        return cluster::no_gang_tried(namespace);
     }
     gang.remove().await;
     let outcome = gang.run(image).await;
     gang.remove().await;
     match outcome {
-        Ok(waited) => Finding::ok(
-            "gang",
-            format!(
-                "A gang of two pods stayed gated until both existed, and both got a node after {:.1} s.",
-                waited.as_secs_f32()
-            ),
-        ),
-        Err(why) => Finding::fail(
-            "gang",
-            format!("A gang of two pods in namespace {namespace} did not start: {why}"),
-            format!(
-                "kubectl describe podgroups.scheduling.giveway.dev -n {namespace}, and the other lines of this check"
-            ),
-        ),
+        Ok(waited) => cluster::gang_started(waited),
+        Err(why) => cluster::gang_failed(namespace, &why),
     }
 }
 
@@ -75,9 +60,7 @@ impl TestGang<'_> {
         self.api.send::<Value>(Method::POST, &self.groups(), &group).await.map_err(said)?;
         let first: Value = self.api.send(Method::POST, &self.pods(), &pod(0, image)).await.map_err(said)?;
         if !is_gated(&first) {
-            return Err(
-                "its first pod is not gated: the API server did not call Giveway's webhook, or the webhook has not observed the PodGroup yet".to_owned()
-            );
+            return Err(cluster::first_pod_not_gated());
         }
         let start = Instant::now();
         self.api.send::<Value>(Method::POST, &self.pods(), &pod(1, image)).await.map_err(said)?;
@@ -87,15 +70,14 @@ impl TestGang<'_> {
                 let path = format!("{}/{NAME}-{index}", self.pods());
                 let pod: Value = self.api.call(Method::GET, &path, Vec::new()).await.map_err(said)?;
                 if pod["spec"]["nodeName"].is_null() {
-                    waiting.push(format!("{NAME}-{index} {}", if is_gated(&pod) { "is gated" } else { "has no node" }));
+                    waiting.push((format!("{NAME}-{index}"), is_gated(&pod)));
                 }
             }
             if waiting.is_empty() {
                 return Ok(start.elapsed());
             }
             if start.elapsed() > LIMIT {
-                let seconds = LIMIT.as_secs();
-                return Err(format!("after {seconds} s {}", waiting.join(" and ")));
+                return Err(cluster::gang_is_late(LIMIT.as_secs(), &waiting));
             }
             tokio::time::sleep(PAUSE).await;
         }

@@ -4,7 +4,7 @@ use super::facts::{
     AdmissionState, Autoscaler, ClassSummary, Deployment, DisruptionToleration, Exposure, GuardedPod, Installation,
     Interrupted, Known, Lease, Renewer, Switched, WebhookConfiguration,
 };
-use super::{breakers, tolerations};
+use super::{breakers, tolerations, wording};
 use crate::adopt::form;
 use crate::adopt::store::ClassStore;
 use crate::connect::{Api, Got};
@@ -109,7 +109,7 @@ async fn admission(store: &ClassStore<'_>) -> Result<AdmissionState, CliError> {
     match store.try_create(&probe).await {
         Ok(Some(stored)) if form::is_managed(&stored) => Ok(AdmissionState::Answers),
         Ok(Some(_)) => Ok(AdmissionState::Silent),
-        Ok(None) => Ok(AdmissionState::Unknown(format!("a PriorityClass {PROBE} exists"))),
+        Ok(None) => Ok(AdmissionState::Unknown(wording::admission::probe_exists("PriorityClass", PROBE))),
         Err(error) => match error.code() {
             None => Err(CliError::Cluster { what: "a dry run".to_owned(), problem: error.to_string() }),
             Some(403) if !error.to_string().contains("admission webhook") => {
@@ -218,8 +218,8 @@ async fn switched(api: &Api, namespace: &str) -> Result<Known<Switched>, CliErro
         let Some(map) = map else { return Switched::No };
         match map.data.as_ref().and_then(|data| data.get(KEY)).map(|word| word.parse::<Mode>()) {
             Some(Ok(mode)) => Switched::To(mode),
-            Some(Err(error)) => Switched::Wrong(format!("data.{KEY}: {error}")),
-            None => Switched::Wrong(format!("data.{KEY}: must be set, to enforce, observe or off")),
+            Some(Err(error)) => Switched::Wrong(wording::operator::mode_is_no_mode(KEY, error)),
+            None => Switched::Wrong(wording::operator::mode_is_missing(KEY)),
         }
     }))
 }

@@ -1,4 +1,4 @@
-//! Evaluates the collected facts: passed checks, warnings, failures and remedies. Pure functions.
+//! Evaluates the collected facts: passed checks, warnings and failures. Pure functions.
 
 use super::breakers;
 use super::certificate;
@@ -6,9 +6,7 @@ use super::exposure;
 use super::facts::{AdmissionState, Autoscaler, Installation, Known, Switched, WebhookConfiguration};
 use super::finding::{Finding, Status};
 use super::tolerations;
-use giveway_crds::keys::GATE;
-use giveway_crds::mode::{CONFIG_MAP, Mode};
-use giveway_crds::wording::counted;
+use super::wording::{self, admission, classes, cluster};
 use std::collections::BTreeSet;
 
 /// Seconds by which a Lease may be late, because clocks of two machines differ.
@@ -57,15 +55,12 @@ pub(super) fn all(facts: &Installation) -> Vec<Finding> {
 fn kinds(facts: &Installation) -> Finding {
     let served = match &facts.resources {
         Ok(served) => served,
-        Err(why) => return Finding::unknown("crds", "Whether PodGroup, Preemption and Workload are served", why),
+        Err(why) => return admission::kinds_unknown(why),
     };
     let missing: Vec<&str> = RESOURCES.into_iter().filter(|resource| !served.contains(*resource)).collect();
     match missing.is_empty() {
-        true => Finding::ok("crds", "PodGroup, Preemption and Workload are served in scheduling.giveway.dev/v1alpha1."),
-        false => {
-            let message = format!("scheduling.giveway.dev/v1alpha1 does not serve {}.", missing.join(", "));
-            Finding::fail("crds", message, "helm upgrade with crds.enabled=true, or kubectl apply -f crds/")
-        }
+        true => admission::kinds_served(),
+        false => admission::kinds_missing(&missing),
     }
 }
 
@@ -77,35 +72,24 @@ fn webhook(facts: &Installation) -> Vec<Finding> {
     for (kind, configuration) in kinds {
         match configuration {
             Ok(Some(_)) => {}
-            Ok(None) => {
-                let message = format!("There is no {kind} giveway, so the API server does not call Giveway's webhook.");
-                found.push(Finding::fail("webhook", message, "Install the chart."));
-            }
-            Err(why) => found.push(Finding::unknown("webhook", &format!("{kind} giveway"), why)),
+            Ok(None) => found.push(admission::no_configuration(kind)),
+            Err(why) => found.push(admission::configuration_unknown(kind, why)),
         }
     }
-    let namespace = &facts.namespace;
-    let remedy = format!("kubectl -n {namespace} get pods,endpointslices -l app.kubernetes.io/component=webhook");
     found.push(match &facts.admission {
-        AdmissionState::Answers => {
-            Finding::ok("webhook", "Admission answers: a managed class (dry run) was filled in.")
-        }
-        AdmissionState::Silent => {
-            let message = "Admission does not work: a managed class (dry run) was accepted without being filled in.";
-            Finding::fail("webhook", message, "Install the chart.")
-        }
+        AdmissionState::Answers => admission::admission_answers(),
+        AdmissionState::Silent => admission::admission_is_silent(),
         AdmissionState::Fails(said) => {
             // The API server could not connect: no replica is ready, or something between both drops or rejects its packets.
             let unreached = ["context deadline exceeded", "Client.Timeout", "i/o timeout", "no route to host"];
-            let remedy = match facts.port {
-                Some(port) if unreached.iter().any(|words| said.contains(words)) => format!(
-                    "Allow the API servers to reach TCP port {port} of the webhook's pods (docs/platforms.md). Are they ready? {remedy}"
-                ),
-                _ => remedy,
-            };
-            Finding::fail("webhook", format!("Admission does not work; the API server says: {said}"), remedy)
+            match facts.port {
+                Some(port) if unreached.iter().any(|words| said.contains(words)) => {
+                    admission::admission_is_not_reached(&facts.namespace, port, said)
+                }
+                _ => admission::admission_fails(&facts.namespace, said),
+            }
         }
-        AdmissionState::Unknown(why) => Finding::unknown("webhook", "Whether admission works", why),
+        AdmissionState::Unknown(why) => admission::admission_unknown(why),
     });
     found
 }
@@ -114,7 +98,7 @@ fn webhook(facts: &Installation) -> Vec<Finding> {
 fn policies(facts: &Installation) -> Finding {
     let known = match &facts.policies {
         Ok(known) => known,
-        Err(why) => return Finding::unknown("policies", "Whether the chart's policies are in force", why),
+        Err(why) => return admission::policies_unknown(why),
     };
     let acts = |name: &str, actions: &BTreeSet<String>| {
         actions.contains("Deny") || (WARNINGS.contains(&name) && actions.contains("Warn"))
@@ -123,37 +107,17 @@ fn policies(facts: &Installation) -> Finding {
     let absent = POLICIES.into_iter().filter(|name| !known.contains_key(*name));
     let missing: Vec<&str> = idle.chain(absent).collect::<BTreeSet<_>>().into_iter().collect();
     match missing.is_empty() {
-        true => Finding::ok(
-            "policies",
-            "The chart's policies protect Giveway's labels, annotations and scheduling gates on pods and groups.",
-        ),
-        false => {
-            let message = format!(
-                "These ValidatingAdmissionPolicies do not exist, or have no binding that puts them into force: {}. \
-                 Without them, every user with the right to write the objects can write what they protect.",
-                missing.join(", ")
-            );
-            Finding::fail("policies", message, "Install the chart.")
-        }
+        true => admission::policies_in_force(),
+        false => admission::policies_missing(&missing),
     }
 }
 
 /// Returns the finding about the guard.
 fn guard(facts: &Installation) -> Finding {
     match &facts.validating {
-        Ok(Some(configuration)) if configuration.guard => {
-            Finding::ok("guard", "The API server asks Giveway's webhook before kube-scheduler preempts a pod.")
-        }
-        Ok(_) => {
-            let message =
-                "kube-scheduler's own preemptions are not guarded: no webhook is called when they delete pods.";
-            Finding::warn(
-                "guard",
-                message,
-                "Set the chart's guard.enabled to true, or adopt every class that preempts.",
-            )
-        }
-        Err(why) => Finding::unknown("guard", "Whether kube-scheduler's own preemptions are guarded", why),
+        Ok(Some(configuration)) if configuration.guard => admission::guarded(),
+        Ok(_) => admission::not_guarded(),
+        Err(why) => admission::guard_unknown(why),
     }
 }
 
@@ -166,115 +130,60 @@ fn operator(facts: &Installation) -> Vec<Finding> {
     };
     let mut found = vec![leader];
     if gated > 0 {
-        let pods = counted(gated, "pod has", "pods have");
-        found.push(Finding::fail(
-            "gated",
-            format!("{pods} the scheduling gate {GATE}, and no operator runs that would remove it."),
-            format!(
-                "Start the operator. A user who may update podgroups/breakglass can remove the gate of a pod: kubectl \
-                 -n NAMESPACE patch pod NAME -p \
-                 '{{\"spec\":{{\"schedulingGates\":[{{\"$patch\":\"delete\",\"name\":\"{GATE}\"}}]}}}}'"
-            ),
-        ));
+        found.push(wording::operator::gated(gated));
     }
     found
 }
 
 /// Returns the finding about the leader's Lease.
 fn leader(facts: &Installation) -> Finding {
-    let remedy = format!("kubectl -n {} logs deployment/giveway-operator", facts.namespace);
+    let namespace = &facts.namespace;
     let lease = match &facts.lease {
         Ok(Some(lease)) => lease,
-        Ok(None) => {
-            let message =
-                format!("No operator has ever been the leader: there is no Lease in namespace {}.", facts.namespace);
-            return Finding::fail("operator", message, remedy);
-        }
-        Err(why) => return Finding::unknown("operator", "Whether an operator is the leader", why),
+        Ok(None) => return wording::operator::no_lease(namespace),
+        Err(why) => return wording::operator::leader_unknown(why),
     };
-    let name = format!("{}/{}", facts.namespace, lease.name);
     let Some(renewed) = lease.renewed.filter(|_| !lease.holder.is_empty()) else {
-        return Finding::fail(
-            "operator",
-            format!("No operator is the leader: the Lease {name} has no holder."),
-            remedy,
-        );
+        return wording::operator::no_holder(namespace, &lease.name);
     };
     let age = facts.now.as_second() - renewed.as_second();
     if age > i64::from(lease.seconds) + SLACK {
-        let message = format!(
-            "No operator is the leader: {} has not renewed the Lease {name} for {age} s, by the clock of this machine; it is \
-             valid for {} s.",
-            lease.holder, lease.seconds
-        );
-        return Finding::fail("operator", message, remedy);
+        return wording::operator::lease_expired(namespace, &lease.name, &lease.holder, age, lease.seconds);
     }
-    Finding::ok(
-        "operator",
-        format!("{} is the leader; it renewed the Lease {name} {} s ago.", lease.holder, age.max(0)),
-    )
+    wording::operator::leads(namespace, &lease.name, &lease.holder, age.max(0))
 }
 
 /// Returns the finding about Giveway's mode.
 fn mode(facts: &Installation) -> Finding {
-    let map = format!("ConfigMap {}/{CONFIG_MAP}", facts.namespace);
-    let (mode, by) = match (&facts.switched, facts.chart_mode) {
-        (Ok(Switched::To(mode)), _) => (*mode, map),
-        (Ok(Switched::No), Some(mode)) => (mode, "the chart's value `mode`".to_owned()),
-        (Ok(Switched::No), None) => {
-            let message =
-                format!("There is no {map}, so the mode was not switched: the operator's flag --mode counts.");
-            return Finding::ok("mode", message);
-        }
-        (Ok(Switched::Wrong(why)), _) => {
-            let message = format!("{map}: {why}. The previous mode stays in force.");
-            return Finding::fail("mode", message, "kubectl giveway mode enforce, observe, off or chart");
-        }
-        (Err(why), _) => return Finding::unknown("mode", "Whether the mode was switched", why),
-    };
-    let message = format!("{}, by {by}.", mode.restraint());
-    match (mode, &facts.switched) {
-        (Mode::Enforce, _) => Finding::ok("mode", message),
-        (_, Ok(Switched::To(_))) => Finding::warn("mode", message, "kubectl giveway mode chart"),
-        _ => Finding::warn("mode", message, "helm upgrade with mode=enforce, when Giveway is to preempt again."),
+    let namespace = &facts.namespace;
+    match (&facts.switched, facts.chart_mode) {
+        (Ok(Switched::To(mode)), _) => wording::operator::mode_switched(namespace, *mode),
+        (Ok(Switched::No), Some(mode)) => wording::operator::mode_of_chart(mode),
+        (Ok(Switched::No), None) => wording::operator::mode_of_flag(namespace),
+        (Ok(Switched::Wrong(why)), _) => wording::operator::mode_invalid(namespace, why),
+        (Err(why), _) => wording::operator::mode_unknown(why),
     }
 }
 
 /// Returns the findings about the versions of chart, operator and webhook.
 fn versions(facts: &Installation) -> Vec<Finding> {
     let mut found = Vec::new();
-    let compare = |what: &str, version: &str| match version.trim_start_matches('v') == facts.version {
-        true => Finding::ok("version", format!("{what} is {version}, as this program.")),
-        false => Finding::warn(
-            "version",
-            format!("{what} is {version}, this program {}.", facts.version),
-            "Use the same version everywhere: what this program predicts may differ from what is decided.",
-        ),
+    let compare = |deployment: Option<&str>, version: &str| match version.trim_start_matches('v') == facts.version {
+        true => wording::operator::same_version(deployment, version),
+        false => wording::operator::other_version(deployment, version, &facts.version),
     };
     match &facts.mutating {
-        Ok(Some(WebhookConfiguration { version: Some(version), .. })) => found.push(compare("The chart", version)),
+        Ok(Some(WebhookConfiguration { version: Some(version), .. })) => found.push(compare(None, version)),
         Ok(_) => {}
-        Err(why) => found.push(Finding::unknown("version", "The chart's version", why)),
+        Err(why) => found.push(wording::operator::chart_version_unknown(why)),
     }
     match &facts.deployments {
-        Ok(all) if all.is_empty() => found.push(Finding::warn(
-            "version",
-            format!(
-                "The versions of operator and webhook are not known: namespace {} has no Deployment of theirs, so they \
-                 run outside the cluster.",
-                facts.namespace
-            ),
-            "Ask them: giveway-operator --version, giveway-webhook --version.",
-        )),
+        Ok(all) if all.is_empty() => found.push(wording::operator::no_deployments(&facts.namespace)),
         Ok(all) => found.extend(all.iter().map(|one| match &one.version {
-            Some(version) => compare(&format!("Deployment {}", one.name), version),
-            None => Finding::warn(
-                "version",
-                format!("Deployment {} has neither an image tag nor a version label.", one.name),
-                "Give its image a tag.",
-            ),
+            Some(version) => compare(Some(one.name.as_str()), version),
+            None => wording::operator::no_version(&one.name),
         })),
-        Err(why) => found.push(Finding::unknown("version", "The versions of operator and webhook", why)),
+        Err(why) => found.push(wording::operator::versions_unknown(why)),
     }
     found
 }
@@ -283,20 +192,9 @@ fn versions(facts: &Installation) -> Vec<Finding> {
 /// can.
 pub(super) fn in_tree(served: &Known<Vec<String>>) -> Finding {
     match served {
-        Ok(served) if served.is_empty() => Finding::ok(
-            "in-tree",
-            "The in-tree PodGroup API is not served, so the scheduler's gate GenericWorkload has no effect.",
-        ),
-        Ok(served) => Finding::warn(
-            "in-tree",
-            format!(
-                "The in-tree PodGroup API is served ({}): the gate GenericWorkload may be on, and kube-scheduler then \
-                 preempts for in-tree PodGroups by itself. Whether it is on cannot be seen from here.",
-                served.join(", ")
-            ),
-            "Use only PodGroups of scheduling.giveway.dev, and no in-tree ones.",
-        ),
-        Err(why) => Finding::unknown("in-tree", "Whether the in-tree PodGroup API is served", why),
+        Ok(served) if served.is_empty() => cluster::in_tree_not_served(),
+        Ok(served) => cluster::in_tree_served(served),
+        Err(why) => cluster::in_tree_unknown(why),
     }
 }
 
@@ -304,26 +202,11 @@ pub(super) fn in_tree(served: &Known<Vec<String>>) -> Finding {
 pub(super) fn autoscalers(autoscalers: &Known<Vec<Autoscaler>>, provisioning: Option<&str>) -> Vec<Finding> {
     let found = match autoscalers {
         Ok(found) => found,
-        Err(why) => return vec![Finding::unknown("autoscaler", "Whether a cluster autoscaler runs", why)],
+        Err(why) => return vec![cluster::autoscalers_unknown(why)],
     };
-    let judge = |one: &Autoscaler| {
-        let (served, method) = match one {
-            Autoscaler::ProvisioningRequests => ("ProvisioningRequests are served", "ProvisioningRequest"),
-            Autoscaler::Karpenter => ("NodePools of Karpenter are served", "Placeholder"),
-        };
-        match provisioning {
-            Some(on) => Finding::ok("autoscaler", format!("{served}; pending gangs request capacity by {on}.")),
-            None => Finding::warn(
-                "autoscaler",
-                format!(
-                    "{served}: a cluster autoscaler may run, and it does not see pending gangs, because their pods \
-                     are gated."
-                ),
-                format!(
-                    "Set the chart value provisioning.method={method}; docs/advanced/autoscalers.md says what it does."
-                ),
-            ),
-        }
+    let judge = |one: &Autoscaler| match provisioning {
+        Some(method) => cluster::capacity_requested(*one, method),
+        None => cluster::no_capacity_requested(*one),
     };
     found.iter().map(judge).collect()
 }
@@ -335,15 +218,11 @@ fn interrupted(facts: &Installation) -> Vec<Finding> {
         Ok(all) => all
             .iter()
             .map(|one| {
-                let message = format!(
-                    "`{} {}` was interrupted, or is still running: the class may not exist.",
-                    one.change, one.class
-                );
-                let remedy = format!("kubectl giveway {} {}", one.change, one.class);
-                Finding { class: Some(one.class.clone()), ..Finding::fail("classes", message, remedy) }
+                let finding = classes::change_interrupted(&one.change, &one.class);
+                Finding { class: Some(one.class.clone()), ..finding }
             })
             .collect(),
-        Err(why) => vec![Finding::unknown("classes", "Whether a change of a class was interrupted", why)],
+        Err(why) => vec![classes::changes_unknown(why)],
     }
 }
 

@@ -1,8 +1,8 @@
 //! `kubectl giveway check`: checks the installation, and reports classes that still preempt through kube-scheduler and
 //! the pods with guaranteed budgets that they expose.
 //!
-//! [`gather`] reads from the API server, [`judge`] turns the result into findings. Nothing is written, unless a
-//! [`gang`] is requested. [`pre`] checks a cluster before the installation.
+//! [`gather`] reads from the API server, [`judge`] turns the result into findings, with the sentences of [`wording`]. Nothing is
+//! written, unless a [`gang`] is requested. [`pre`] checks a cluster before the installation.
 
 mod breakers;
 mod certificate;
@@ -14,6 +14,7 @@ mod gather;
 mod judge;
 mod pre;
 mod tolerations;
+mod wording;
 
 use crate::args::{CheckArgs, CheckFormat};
 use crate::connect::{Api, ClusterConnection, block_on};

@@ -3,7 +3,7 @@
 
 use super::facts::{DisruptionToleration, Installation};
 use super::finding::Finding;
-use giveway_crds::keys::ANNOTATION_THRESHOLD;
+use super::wording::classes;
 use giveway_crds::priority::MAX_THRESHOLD;
 
 /// Prefix of the annotations.
@@ -17,54 +17,24 @@ pub(super) const SECONDS: &str = "preemption-toleration.scheduling.x-k8s.io/tole
 pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
     match &facts.tolerations {
         Ok(all) => all.iter().map(finding).collect(),
-        Err(why) => {
-            vec![Finding::unknown("classes", "Whether classes are annotated for the plugin PreemptionToleration", why)]
-        }
+        Err(why) => vec![classes::tolerations_unknown(why)],
     }
 }
 
 /// Returns the finding about a class with annotations of the plugin `PreemptionToleration`.
 fn finding(toleration: &DisruptionToleration) -> Finding {
     let DisruptionToleration { class, minimum, seconds, threshold } = toleration;
-    let ends = seconds.as_ref().filter(|seconds| !seconds.starts_with('-')).map_or_else(String::new, |seconds| {
-        format!(" That it ends after {seconds} s (toleration-seconds) has no counterpart.")
-    });
-    let value = minimum.as_deref().and_then(|text| text.parse::<i32>().ok()).filter(|value| *value <= MAX_THRESHOLD);
-    let (message, remedy) = match (minimum, value) {
-        (Some(minimum), Some(_)) if threshold.as_ref() == Some(minimum) => {
-            let message = format!(
-                "PriorityClass {class} has both minimum-preemptable-priority {minimum} (PreemptionToleration) and the same \
-                 threshold of Giveway, which holds for pods under a budget.{ends}"
-            );
-            let finding = Finding::ok("classes", message);
-            return Finding { class: Some(class.clone()), ..finding };
+    let seconds = seconds.as_deref().filter(|seconds| !seconds.starts_with('-'));
+    let is_threshold = |text: &str| text.parse::<i32>().is_ok_and(|value| value <= MAX_THRESHOLD);
+    let finding = match minimum.as_deref() {
+        None => classes::toleration_without_minimum(class, seconds),
+        Some(minimum) if !is_threshold(minimum) => classes::toleration_beyond_thresholds(class, minimum, seconds),
+        Some(minimum) if threshold.as_deref() == Some(minimum) => {
+            classes::toleration_with_threshold(class, minimum, seconds)
         }
-        (Some(minimum), Some(_)) => (
-            format!(
-                "PriorityClass {class} has minimum-preemptable-priority {minimum}, which only the plugin \
-                 PreemptionToleration heeds. Its counterpart is a threshold, for pods under a budget.{ends}"
-            ),
-            format!(
-                "Annotate the class {ANNOTATION_THRESHOLD}: \"{minimum}\", and give its pods a PodDisruptionBudget, \
-                 with maxUnavailable 0 if none of them may be evicted."
-            ),
-        ),
-        (Some(minimum), None) => (
-            format!(
-                "PriorityClass {class} has minimum-preemptable-priority {minimum}, which only the plugin \
-                 PreemptionToleration heeds. A threshold cannot have this value.{ends}"
-            ),
-            format!("Choose a number that is not above {MAX_THRESHOLD} for {ANNOTATION_THRESHOLD}."),
-        ),
-        (None, _) => (
-            format!(
-                "PriorityClass {class} has annotations of the plugin PreemptionToleration without a \
-                 minimum-preemptable-priority. They have no counterpart.{ends}"
-            ),
-            "Remove them, or leave them to that plugin: Giveway does not read them.".to_owned(),
-        ),
+        Some(minimum) => classes::toleration_without_threshold(class, minimum, seconds),
     };
-    Finding { class: Some(class.clone()), ..Finding::warn("classes", message, remedy) }
+    Finding { class: Some(class.clone()), ..finding }
 }
 
 #[cfg(test)]

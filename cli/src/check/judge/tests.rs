@@ -4,6 +4,7 @@ use super::super::facts::{Deployment, Exposure, Interrupted, Lease, Renewer, Swi
 use super::super::finding::Status;
 use super::*;
 use giveway_crds::breaker::OpenBreakers;
+use giveway_crds::mode::Mode;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +31,7 @@ fn a_policy_of_the_chart_without_a_binding_that_does_what_it_is_for_protects_not
         [("giveway-nodes", &[][..]), ("giveway-webhook", &["Warn", "Audit"]), ("giveway-unserved", &[])]
     {
         let said = message(name, actions).unwrap_or_default();
-        assert!(said.contains(&format!("puts them into force: {name}. ")), "{name}: {said}");
+        assert!(said.contains(&format!("puts it into force: {name}. Without it, ")), "{name}: {said}");
     }
 }
 

@@ -4,6 +4,7 @@ use super::facts::{ClusterState, DryRunResult, Platform, ProbePod};
 use super::values::Values;
 use crate::check::facts::Known;
 use crate::check::gather::{autoscalers, get, in_tree, lease, names};
+use crate::check::wording;
 use crate::connect::Api;
 use crate::error::CliError;
 use crate::role::user_without_right;
@@ -131,7 +132,7 @@ async fn pod(api: &Api, namespace: &str, class: &str, values: &Values) -> Result
     let (namespace, is_own, outcome) = match first {
         Some(outcome) => (namespace, true, outcome),
         None => {
-            let none = || DryRunResult::Unknown("there is no namespace default".to_owned());
+            let none = || DryRunResult::Unknown(wording::pre::no_default_namespace());
             ("default", false, create(api, "default", &probe).await?.unwrap_or_else(none))
         }
     };
@@ -153,7 +154,7 @@ async fn create(api: &Api, namespace: &str, probe: &Value) -> Result<Option<DryR
         None => return Err(CliError::Cluster { what: "a dry run".to_owned(), problem: said }),
         Some(404) => None,
         Some(403) if user_without_right(&said).is_some() => Some(DryRunResult::Unknown(said)),
-        Some(409) => Some(DryRunResult::Unknown(format!("a pod {PROBE} exists"))),
+        Some(409) => Some(DryRunResult::Unknown(wording::admission::probe_exists("pod", PROBE))),
         Some(_) if said.contains("insufficient quota to match these scopes") => Some(DryRunResult::NeedsQuota(said)),
         Some(_) => Some(DryRunResult::Rejected(said)),
     })

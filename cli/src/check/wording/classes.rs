@@ -1,0 +1,159 @@
+//! PriorityClasses: those that still preempt through kube-scheduler, those of the plugin PreemptionToleration, and interrupted changes.
+
+use super::{first, unknown};
+use crate::check::facts::{ClassSummary, GuardedPod};
+use crate::check::finding::Finding;
+use giveway_crds::keys::ANNOTATION_THRESHOLD;
+use giveway_crds::priority::MAX_THRESHOLD;
+use giveway_crds::wording::{agree, counted};
+
+/// Classes or pods could not be read.
+pub(in crate::check) fn classes_unknown(why: &str) -> Finding {
+    unknown("classes", "Which classes preempt through kube-scheduler", why)
+}
+
+/// These classes of the cluster itself preempt.
+pub(in crate::check) fn system_classes(names: &[&str]) -> Finding {
+    let (count, names) = (names.len(), names.join(" and "));
+    let as_they_must = agree(
+        count,
+        "preempts through kube-scheduler, as it must; it reaches every threshold",
+        "preempt through kube-scheduler, as they must; they reach every threshold",
+    );
+    Finding::ok("classes", format!("{names} {as_they_must}."))
+}
+
+/// No pod is exposed; the number is that of the pods with both a threshold and a budget.
+pub(in crate::check) fn no_pod_exposed(guarded: usize) -> Finding {
+    let message = match guarded {
+        0 => "No pod has both a threshold and a budget.".to_owned(),
+        all => format!("{}, exposed to no class.", counted(all, "guarded pod", "guarded pods")),
+    };
+    Finding::ok("guarded", message)
+}
+
+/// A class preempts through kube-scheduler, and exposes no pod.
+pub(in crate::check) fn class_preempts(class: &ClassSummary) -> Finding {
+    let message = format!(
+        "{}, which does not know pod groups and ignores thresholds.{}",
+        through_scheduler(class),
+        although_managed(class)
+    );
+    Finding::warn("classes", message, instead(class))
+}
+
+/// A class preempts through kube-scheduler, and exposes these pods. `guard` is true if the webhook has the guard.
+pub(in crate::check) fn class_exposes(class: &ClassSummary, pods: &[GuardedPod], guard: bool) -> Finding {
+    let count = counted(pods.len(), "guarded pod that is", "guarded pods that are");
+    let only = match guard {
+        true => format!("; only the guard protects {}, while the webhook runs", agree(pods.len(), "it", "them")),
+        false => String::new(),
+    };
+    let names = pods.iter().map(|pod| {
+        let GuardedPod { namespace, name, priority, threshold, budgets } = pod;
+        format!("{namespace}/{name} (priority {priority}, threshold {threshold}, budget {})", budgets.join(", "))
+    });
+    let message = format!(
+        "{}, and {} above {count} below a threshold that {} not reach{only}: {}.{}",
+        through_scheduler(class),
+        if class.name.is_empty() { "are" } else { "is" },
+        if class.name.is_empty() { "they do" } else { "it does" },
+        first(names),
+        although_managed(class)
+    );
+    Finding::fail("classes", message, instead(class))
+}
+
+/// Returns the beginning of a sentence about a class that preempts; a class without a name is that of pods without a class.
+fn through_scheduler(class: &ClassSummary) -> String {
+    match class.name.as_str() {
+        "" => "Pods without a class (priority 0) preempt through kube-scheduler".to_owned(),
+        name => format!("PriorityClass {name} ({}) preempts through kube-scheduler", class.value),
+    }
+}
+
+/// Returns the sentence about an annotation without effect.
+fn although_managed(class: &ClassSummary) -> &'static str {
+    match class.managed {
+        true => " It is annotated as managed, but no webhook ran when it was created.",
+        false => "",
+    }
+}
+
+/// Returns what to do about such a class.
+fn instead(class: &ClassSummary) -> String {
+    match class.name.as_str() {
+        "" => "Create a managed class with globalDefault: true.".to_owned(),
+        name => format!("kubectl giveway adopt {name}"),
+    }
+}
+
+/// The classes could not be read.
+pub(in crate::check) fn tolerations_unknown(why: &str) -> Finding {
+    unknown("classes", "Whether classes are annotated for the plugin PreemptionToleration", why)
+}
+
+/// A class has a minimum of the plugin, and the same threshold. `seconds` is the time after which the plugin ends the toleration; `None`
+/// if it does not.
+pub(in crate::check) fn toleration_with_threshold(class: &str, minimum: &str, seconds: Option<&str>) -> Finding {
+    let ends = ends(seconds);
+    let message = format!(
+        "PriorityClass {class} has both minimum-preemptable-priority {minimum} (PreemptionToleration) and the same \
+         threshold of Giveway, which holds for pods under a budget.{ends}"
+    );
+    Finding::ok("classes", message)
+}
+
+/// A class has a minimum of the plugin, and not the same threshold.
+pub(in crate::check) fn toleration_without_threshold(class: &str, minimum: &str, seconds: Option<&str>) -> Finding {
+    let ends = ends(seconds);
+    let message = format!(
+        "PriorityClass {class} has minimum-preemptable-priority {minimum}, which only the plugin \
+         PreemptionToleration heeds. Its counterpart is a threshold, for pods under a budget.{ends}"
+    );
+    let remedy = format!(
+        "Annotate the class {ANNOTATION_THRESHOLD}: \"{minimum}\", and give its pods a PodDisruptionBudget, \
+         with maxUnavailable 0 if none of them may be evicted."
+    );
+    Finding::warn("classes", message, remedy)
+}
+
+/// A class has a minimum of the plugin that is no valid threshold.
+pub(in crate::check) fn toleration_beyond_thresholds(class: &str, minimum: &str, seconds: Option<&str>) -> Finding {
+    let ends = ends(seconds);
+    let message = format!(
+        "PriorityClass {class} has minimum-preemptable-priority {minimum}, which only the plugin \
+         PreemptionToleration heeds. A threshold cannot have this value.{ends}"
+    );
+    let remedy = format!("Choose a number that is not above {MAX_THRESHOLD} for {ANNOTATION_THRESHOLD}.");
+    Finding::warn("classes", message, remedy)
+}
+
+/// A class has other annotations of the plugin, and no minimum.
+pub(in crate::check) fn toleration_without_minimum(class: &str, seconds: Option<&str>) -> Finding {
+    let ends = ends(seconds);
+    let message = format!(
+        "PriorityClass {class} has annotations of the plugin PreemptionToleration without a \
+         minimum-preemptable-priority. They have no counterpart.{ends}"
+    );
+    let remedy = "Remove them, or leave them to that plugin: Giveway does not read them.";
+    Finding::warn("classes", message, remedy)
+}
+
+/// Returns the sentence about the end of a toleration.
+fn ends(seconds: Option<&str>) -> String {
+    seconds.map_or_else(String::new, |seconds| {
+        format!(" That it ends after {seconds} s (toleration-seconds) has no counterpart.")
+    })
+}
+
+/// The ConfigMaps in which changes of classes are noted could not be read.
+pub(in crate::check) fn changes_unknown(why: &str) -> Finding {
+    unknown("classes", "Whether a change of a class was interrupted", why)
+}
+
+/// A change of a class, `adopt` or `release`, has started and not ended.
+pub(in crate::check) fn change_interrupted(change: &str, class: &str) -> Finding {
+    let message = format!("`{change} {class}` was interrupted, or is still running: the class may not exist.");
+    Finding::fail("classes", message, format!("kubectl giveway {change} {class}"))
+}

@@ -1,0 +1,209 @@
+//! The operator: leader, mode, circuit breakers, gated pods and versions.
+
+use super::{first, unknown};
+use crate::check::finding::Finding;
+use giveway_crds::keys::GATE;
+use giveway_crds::mode::{CONFIG_MAP, Mode};
+use giveway_crds::wording::counted;
+use k8s_openapi::jiff::Timestamp;
+
+/// What to do about an open breaker.
+const CLOSE_BREAKER: &str = "`kubectl get preemptions -o wide` says how the plans ended. When the cause is repaired, delete these \
+                             Preemptions: that closes the breaker at once.";
+
+/// The Lease of the operator could not be read.
+pub(in crate::check) fn leader_unknown(why: &str) -> Finding {
+    unknown("operator", "Whether an operator is the leader", why)
+}
+
+/// The Lease of the operator does not exist.
+pub(in crate::check) fn no_lease(namespace: &str) -> Finding {
+    let message = format!("No operator has ever been the leader: there is no Lease in namespace {namespace}.");
+    Finding::fail("operator", message, logs(namespace))
+}
+
+/// The Lease of the operator has no holder.
+pub(in crate::check) fn no_holder(namespace: &str, lease: &str) -> Finding {
+    let message = format!("No operator is the leader: the Lease {namespace}/{lease} has no holder.");
+    Finding::fail("operator", message, logs(namespace))
+}
+
+/// The Lease of the operator was renewed `age` seconds ago, and is valid for `seconds`, which are over.
+pub(in crate::check) fn lease_expired(namespace: &str, lease: &str, holder: &str, age: i64, seconds: i32) -> Finding {
+    let message = format!(
+        "No operator is the leader: {holder} has not renewed the Lease {namespace}/{lease} for {age} s, by the clock of this \
+         machine; it is valid for {seconds} s."
+    );
+    Finding::fail("operator", message, logs(namespace))
+}
+
+/// An operator renewed its Lease in time, `age` seconds ago.
+pub(in crate::check) fn leads(namespace: &str, lease: &str, holder: &str, age: i64) -> Finding {
+    let message = format!("{holder} is the leader; it renewed the Lease {namespace}/{lease} {age} s ago.");
+    Finding::ok("operator", message)
+}
+
+/// Returns the command that shows the operator's log.
+fn logs(namespace: &str) -> String {
+    format!("kubectl -n {namespace} logs deployment/giveway-operator")
+}
+
+/// No operator leads, and this number of pods is gated.
+pub(in crate::check) fn gated(pods: usize) -> Finding {
+    let pods = counted(pods, "pod has", "pods have");
+    let message = format!("{pods} the scheduling gate {GATE}, and no operator runs that would remove it.");
+    let remedy = format!(
+        "Start the operator. A user who may update podgroups/breakglass can remove the gate of a pod: kubectl \
+         -n NAMESPACE patch pod NAME -p \
+         '{{\"spec\":{{\"schedulingGates\":[{{\"$patch\":\"delete\",\"name\":\"{GATE}\"}}]}}}}'"
+    );
+    Finding::fail("gated", message, remedy)
+}
+
+/// The ConfigMap with the mode could not be read.
+pub(in crate::check) fn mode_unknown(why: &str) -> Finding {
+    unknown("mode", "Whether the mode was switched", why)
+}
+
+/// There is neither the ConfigMap with the mode nor a Deployment of the operator.
+pub(in crate::check) fn mode_of_flag(namespace: &str) -> Finding {
+    let message =
+        format!("There is no {}, so the mode was not switched: the operator's flag --mode counts.", map(namespace));
+    Finding::ok("mode", message)
+}
+
+/// The ConfigMap has no valid mode.
+pub(in crate::check) fn mode_invalid(namespace: &str, why: &str) -> Finding {
+    let message = format!("{}: {why}. The previous mode stays in force.", map(namespace));
+    Finding::fail("mode", message, "kubectl giveway mode enforce, observe, off or chart")
+}
+
+/// Error of [`mode_invalid`]: the value of this key is no mode.
+pub(in crate::check) fn mode_is_no_mode(key: &str, error: impl std::fmt::Display) -> String {
+    format!("data.{key}: {error}")
+}
+
+/// Error of [`mode_invalid`]: the ConfigMap has no such key.
+pub(in crate::check) fn mode_is_missing(key: &str) -> String {
+    format!("data.{key}: must be set, to enforce, observe or off")
+}
+
+/// The mode was switched by the ConfigMap.
+pub(in crate::check) fn mode_switched(namespace: &str, mode: Mode) -> Finding {
+    in_mode(mode, &map(namespace), "kubectl giveway mode chart")
+}
+
+/// The mode is that of the chart.
+pub(in crate::check) fn mode_of_chart(mode: Mode) -> Finding {
+    let remedy = "helm upgrade with mode=enforce, when Giveway is to preempt again.";
+    in_mode(mode, "the chart's value `mode`", remedy)
+}
+
+/// Returns the finding about a mode, with what sets it, and with what to do unless it is `enforce`.
+fn in_mode(mode: Mode, by: &str, remedy: &str) -> Finding {
+    let message = format!("{}, by {by}.", mode.restraint());
+    match mode {
+        Mode::Enforce => Finding::ok("mode", message),
+        Mode::Observe | Mode::Off => Finding::warn("mode", message, remedy),
+    }
+}
+
+/// Returns the ConfigMap with the mode.
+fn map(namespace: &str) -> String {
+    format!("ConfigMap {namespace}/{CONFIG_MAP}")
+}
+
+/// The stored plans could not be read.
+pub(in crate::check) fn breakers_unknown(why: &str) -> Finding {
+    unknown("breakers", "Whether circuit breakers are open", why)
+}
+
+/// Plans for this number of preemptors failed in a row. `until` is the time until when no pod is evicted; `None` if one plan is made at
+/// a time already.
+pub(in crate::check) fn breaker_of_cluster(preemptors: usize, until: Option<Timestamp>) -> Finding {
+    let effect = match until {
+        Some(until) => format!("no pod is evicted for any preemptor until {until}"),
+        None => "one plan with evictions is made at a time until one completes".to_owned(),
+    };
+    let count = counted(preemptors, "preemptor", "preemptors");
+    let message = format!("Plans for {count} in a row evicted pods, and none of them was bound: {effect}.");
+    Finding::fail("breakers", message, CLOSE_BREAKER)
+}
+
+/// The breakers of these namespaces are open; texts of [`breaker_of_namespace`].
+pub(in crate::check) fn breakers_of_namespaces(all: impl ExactSizeIterator<Item = String>) -> Finding {
+    let count = counted(all.len(), "namespace", "namespaces");
+    let message = format!(
+        "No pod is evicted for preemptors of {count}, after plans for several of them in a row evicted pods without effect: {}.",
+        first(all)
+    );
+    Finding::warn("breakers", message, CLOSE_BREAKER)
+}
+
+/// Returns a namespace with the number of preemptors and the end of its breaker; `until` as in [`breaker_of_cluster`].
+pub(in crate::check) fn breaker_of_namespace(namespace: &str, preemptors: usize, until: Option<Timestamp>) -> String {
+    let end = match until {
+        Some(until) => format!("until {until}"),
+        None => "until a plan completes, except for one plan at a time".to_owned(),
+    };
+    format!("{namespace} ({}) {end}", counted(preemptors, "preemptor", "preemptors"))
+}
+
+/// The breakers of these preemptors are open; texts of [`breaker_of_preemptor`].
+pub(in crate::check) fn breakers_of_preemptors(all: impl ExactSizeIterator<Item = String>) -> Finding {
+    let count = counted(all.len(), "preemptor", "preemptors");
+    let message = format!(
+        "No pod is evicted for {count}, after plans in a row that evicted pods without effect: {}.",
+        first(all)
+    );
+    Finding::warn("breakers", message, CLOSE_BREAKER)
+}
+
+/// Returns a preemptor, `KIND/NAMESPACE/NAME`, with the number of plans and the end of its breaker.
+pub(in crate::check) fn breaker_of_preemptor(preemptor: &str, plans: usize, until: Timestamp) -> String {
+    format!("{preemptor} ({}) until {until}", counted(plans, "plan", "plans"))
+}
+
+/// The version of a Deployment, or of the chart for `None`, is that of this program.
+pub(in crate::check) fn same_version(deployment: Option<&str>, version: &str) -> Finding {
+    Finding::ok("version", format!("{} is {version}, as this program.", component(deployment)))
+}
+
+/// The version of a Deployment, or of the chart for `None`, is another one than that of this program, `own`.
+pub(in crate::check) fn other_version(deployment: Option<&str>, version: &str, own: &str) -> Finding {
+    Finding::warn(
+        "version",
+        format!("{} is {version}, this program {own}.", component(deployment)),
+        "Use the same version everywhere: what this program predicts may differ from what is decided.",
+    )
+}
+
+/// Returns the subject of a sentence about a version.
+fn component(deployment: Option<&str>) -> String {
+    deployment.map_or_else(|| "The chart".to_owned(), |name| format!("Deployment {name}"))
+}
+
+/// The webhook configuration with the chart's version could not be read.
+pub(in crate::check) fn chart_version_unknown(why: &str) -> Finding {
+    unknown("version", "The chart's version", why)
+}
+
+/// The Deployments could not be read.
+pub(in crate::check) fn versions_unknown(why: &str) -> Finding {
+    unknown("version", "The versions of operator and webhook", why)
+}
+
+/// There are no Deployments.
+pub(in crate::check) fn no_deployments(namespace: &str) -> Finding {
+    let message = format!(
+        "The versions of operator and webhook are not known: namespace {namespace} has no Deployment of theirs, so they \
+         run outside the cluster."
+    );
+    Finding::warn("version", message, "Ask them: giveway-operator --version, giveway-webhook --version.")
+}
+
+/// A Deployment does not say its version.
+pub(in crate::check) fn no_version(deployment: &str) -> Finding {
+    let message = format!("Deployment {deployment} has neither an image tag nor a version label.");
+    Finding::warn("version", message, "Give its image a tag.")
+}

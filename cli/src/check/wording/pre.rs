@@ -1,0 +1,273 @@
+//! What an installation needs from a cluster: `check --pre`.
+
+use super::unknown;
+use crate::check::finding::Finding;
+use giveway_crds::wording::agree;
+
+/// The version of the API server could not be read, or says this.
+pub(in crate::check) fn kubernetes_unknown(why: &str) -> Finding {
+    unknown("kubernetes", "The version of Kubernetes", why)
+}
+
+/// Error of [`kubernetes_unknown`]: the version is no version of Kubernetes 1.
+pub(in crate::check) fn no_version_of_kubernetes(version: &str) -> String {
+    format!("it says \"{version}\"")
+}
+
+/// The version is below the oldest minor version that the chart supports.
+pub(in crate::check) fn kubernetes_too_old(version: &str, oldest: u32) -> Finding {
+    let message = format!("Kubernetes {version} is older than 1.{oldest}, which the chart needs.");
+    Finding::fail("kubernetes", message, "Upgrade the cluster.")
+}
+
+/// The version is above the newest minor version that was tested.
+pub(in crate::check) fn kubernetes_not_tested(version: &str, (oldest, newest): (u32, u32)) -> Finding {
+    let message = format!("Kubernetes {version} was not tested: 1.{oldest} to 1.{newest} were.");
+    Finding::warn("kubernetes", message, "Try Giveway in a test cluster first.")
+}
+
+/// The version was tested.
+pub(in crate::check) fn kubernetes_supported(version: &str) -> Finding {
+    Finding::ok("kubernetes", format!("Kubernetes {version} is supported."))
+}
+
+/// The API groups could not be read.
+pub(in crate::check) fn apis_unknown(why: &str) -> Finding {
+    unknown("apis", "Which APIs are served", why)
+}
+
+/// All APIs are served that the chart needs.
+pub(in crate::check) fn apis_served() -> Finding {
+    Finding::ok("apis", "The API server serves all APIs that the chart needs.")
+}
+
+/// These APIs are not served.
+pub(in crate::check) fn apis_missing(apis: &[String]) -> Finding {
+    let this = |one, more| agree(apis.len(), one, more);
+    let remedy = format!(
+        "Install what serves {}, or enable {} (--runtime-config of the API server), or change the values that need {}.",
+        this("this API", "these APIs"),
+        this("it", "them"),
+        this("it", "them")
+    );
+    Finding::fail("apis", format!("The API server does not serve {}.", apis.join(", ")), remedy)
+}
+
+/// The platform is AKS, and its admissions enforcer is not disabled.
+pub(in crate::check) fn aks_enforcer() -> Finding {
+    Finding::warn(
+        "platform",
+        "This is AKS: its admissions enforcer changes namespaceSelector of webhooks, and the next helm upgrade conflicts with that.",
+        "Install with -f values-aks.yaml, which sets webhook.configurationAnnotations.",
+    )
+}
+
+/// The platform is EKS without its own network plugin, and the webhook is in the network of the pods.
+pub(in crate::check) fn eks_overlay() -> Finding {
+    Finding::warn(
+        "platform",
+        "This is EKS without the DaemonSet kube-system/aws-node of Amazon VPC CNI: API servers do not reach pods whose network \
+         plugin has an overlay.",
+        "With such a plugin install with -f values-eks.yaml, which sets webhook.hostNetwork. In EKS Auto Mode there is nothing to do.",
+    )
+}
+
+/// The platform is OpenShift, and the values set a user.
+pub(in crate::check) fn openshift_user() -> Finding {
+    Finding::warn(
+        "platform",
+        "This is OpenShift: the SCC restricted-v2 rejects security.runAsUser if it is not in the range of the namespace.",
+        "Install with -f values-openshift.yaml, which leaves the user to the SCC.",
+    )
+}
+
+/// The platform is OpenShift, and the values put the webhook into the network of its node.
+pub(in crate::check) fn openshift_host_network() -> Finding {
+    Finding::warn(
+        "platform",
+        "This is OpenShift: the SCC restricted-v2 rejects pods with the network of their node.",
+        "Set webhook.hostNetwork to false: API servers of OpenShift reach pods.",
+    )
+}
+
+/// The values have what the platform needs.
+pub(in crate::check) fn platform_fits(platform: &str) -> Finding {
+    Finding::ok("platform", format!("This is {platform}, and the values fit it."))
+}
+
+/// The pods that were created in a dry run.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::check) struct TriedPods<'a> {
+    /// Their priority class; empty for none.
+    pub(in crate::check) class: &'a str,
+    /// Their namespace: that of the installation, or `default` if that does not exist.
+    pub(in crate::check) namespace: &'a str,
+    /// True if it is the namespace of the installation.
+    pub(in crate::check) is_own: bool,
+}
+
+impl TriedPods<'_> {
+    /// Returns the pods as the object of a sentence.
+    fn what(&self) -> String {
+        match self.class {
+            "" => "pods without a priority class".to_owned(),
+            class => format!("pods of priority class {class}"),
+        }
+    }
+
+    /// Returns how they were tried.
+    fn how(&self) -> &'static str {
+        match self.is_own {
+            true => "(dry run)",
+            false => "(dry run, tried because the namespace of Giveway does not exist yet)",
+        }
+    }
+}
+
+/// No pod could be created in a dry run.
+pub(in crate::check) fn pods_unknown(pods: &TriedPods<'_>, why: &str) -> Finding {
+    unknown("pods", &format!("Whether namespace {} accepts {}", pods.namespace, pods.what()), why)
+}
+
+/// Error of [`pods_unknown`]: neither the namespace of Giveway nor `default` exists.
+pub(in crate::check) fn no_default_namespace() -> String {
+    "there is no namespace default".to_owned()
+}
+
+/// The pod was accepted.
+pub(in crate::check) fn pods_accepted(pods: &TriedPods<'_>) -> Finding {
+    Finding::ok("pods", format!("Namespace {} accepts {} {}.", pods.namespace, pods.what(), pods.how()))
+}
+
+/// The pod was accepted without these fields, which an older API server does not know.
+pub(in crate::check) fn fields_dropped(fields: &[&str]) -> Finding {
+    let message = format!("The API server drops fields of pods that Giveway needs: {}.", fields.join(", "));
+    let these = agree(fields.len(), "this feature gate", "these feature gates");
+    Finding::fail("pods", message, format!("Enable {these} in the API server."))
+}
+
+/// The class needs a ResourceQuota, and the chart creates it.
+pub(in crate::check) fn quota_created(pods: &TriedPods<'_>) -> Finding {
+    let message = format!(
+        "A ResourceQuota is needed for {} {}, and priorityClassQuota.enabled creates it.",
+        pods.what(),
+        pods.how()
+    );
+    Finding::ok("pods", message)
+}
+
+/// The class needs a ResourceQuota, and the chart does not create it.
+pub(in crate::check) fn no_quota(pods: &TriedPods<'_>, said: &str) -> Finding {
+    let (namespace, what) = (pods.namespace, pods.what());
+    let message = format!("Namespace {namespace} accepts no {what} without a ResourceQuota for that class: {said}");
+    Finding::fail("pods", message, "Install with priorityClassQuota.enabled=true, as -f values-gke.yaml does.")
+}
+
+/// The pod was rejected. It is a warning if it was tried in another namespace, which may have other rules.
+pub(in crate::check) fn pods_rejected(pods: &TriedPods<'_>, said: &str) -> Finding {
+    let message = format!("Namespace {} rejects {} {}: {said}", pods.namespace, pods.what(), pods.how());
+    let remedy = "Change the values or the rule that is named here: docs/platforms.md has the values for platforms.";
+    if pods.is_own { Finding::fail("pods", message, remedy) } else { Finding::warn("pods", message, remedy) }
+}
+
+/// What to do if kube-scheduler's Lease does not show that it runs.
+const WITHOUT_LEASE: &str = "Set criticalAddons.schedulerLease to a Lease that does not exist, such as kube-system/none: then the \
+                             decisions of kube-scheduler show that it runs.";
+
+/// The Lease of kube-scheduler could not be read.
+pub(in crate::check) fn scheduler_unknown(lease: &str, why: &str) -> Finding {
+    unknown("scheduler", &format!("Whether Lease {lease} is renewed"), why)
+}
+
+/// The Lease of kube-scheduler does not exist.
+pub(in crate::check) fn no_scheduler_lease(lease: &str) -> Finding {
+    Finding::warn(
+        "scheduler",
+        format!("There is no Lease {lease}: the operator concludes from the decisions of kube-scheduler that it runs."),
+        "If your scheduler has another Lease (kubectl get leases -A), name it in criticalAddons.schedulerLease; otherwise there is nothing to do.",
+    )
+}
+
+/// The Lease of kube-scheduler is valid for longer than by default.
+pub(in crate::check) fn long_scheduler_lease(lease: &str, seconds: i32, default: i32) -> Finding {
+    let message = format!(
+        "Lease {lease} is valid for {seconds} s, not for {default} s: kube-scheduler may renew it so rarely that the operator takes it \
+         for down in between (6 s without a renewal)."
+    );
+    Finding::warn("scheduler", message, WITHOUT_LEASE)
+}
+
+/// The Lease of kube-scheduler was renewed in time.
+pub(in crate::check) fn scheduler_lease_renewed(lease: &str, age: i64) -> Finding {
+    let message = format!("Lease {lease} of kube-scheduler can be read; it was renewed {age} s ago.");
+    Finding::ok("scheduler", message)
+}
+
+/// The Lease of kube-scheduler has expired.
+pub(in crate::check) fn scheduler_lease_expired(lease: &str) -> Finding {
+    let message = format!("Lease {lease} is not renewed: no kube-scheduler holds it.");
+    Finding::warn("scheduler", message, WITHOUT_LEASE)
+}
+
+/// Where API servers reach the webhook.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::check) enum WebhookAddress<'a> {
+    /// A port of its pods.
+    Pods(i64),
+    /// A port of the nodes on which it runs.
+    Nodes(i64),
+    /// A URL.
+    Url(&'a str),
+}
+
+/// What has to be opened for the requests of API servers.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::check) enum Opening {
+    /// This port in a firewall rule of a private cluster of GKE.
+    GkeFirewall(i64),
+    /// This port in the security group of the nodes of EKS.
+    EksSecurityGroup(i64),
+    /// The address, wherever it is closed.
+    Anything,
+}
+
+/// Which port has to be open, and for which addresses; a warning always, because it cannot be tested before the webhook runs. `servers`
+/// are the addresses of the API servers, none if they are in no EndpointSlice, or the error. `agents` is true if a konnectivity agent
+/// passes requests on.
+pub(in crate::check) fn network(
+    webhook: WebhookAddress<'_>,
+    servers: &Result<Vec<String>, String>,
+    agents: bool,
+    opening: Opening,
+) -> Finding {
+    let target = match webhook {
+        WebhookAddress::Pods(port) => format!("TCP port {port} of the webhook's pods"),
+        WebhookAddress::Nodes(port) => format!("TCP port {port} of the nodes on which the webhook runs"),
+        WebhookAddress::Url(url) => url.to_owned(),
+    };
+    let servers = match servers {
+        Ok(addresses) if !addresses.is_empty() => {
+            format!("from {} (EndpointSlice default/kubernetes)", addresses.join(", "))
+        }
+        Ok(_) => "from the control plane, whose addresses are not in an EndpointSlice".to_owned(),
+        Err(why) => format!("from the control plane, whose addresses are not known: {why}"),
+    };
+    let agents = match agents {
+        true => ", or from the konnectivity-agent pods in kube-system, which pass their requests on",
+        false => "",
+    };
+    let message = format!(
+        "The API servers must reach {target} {servers}{agents}. Only an installed webhook shows whether they do."
+    );
+    let remedy = match opening {
+        Opening::GkeFirewall(port) => format!(
+            "In a private cluster install with -f values-gke.yaml, whose port is open, or create a firewall rule for port {port} from \
+             the control plane to the nodes."
+        ),
+        Opening::EksSecurityGroup(port) => {
+            format!("Allow port {port} from the cluster security group in the security group of the nodes.")
+        }
+        Opening::Anything => "Open it in firewalls, security groups and network policies.".to_owned(),
+    };
+    Finding::warn("network", message, format!("{remedy} Afterwards: kubectl giveway check"))
+}
