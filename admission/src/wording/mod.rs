@@ -12,6 +12,8 @@
 //! ([`lending`](giveway_crds::lending), [`priority`](giveway_crds::priority)). The functions here give them their code.
 //!
 //! `tests/admission/sentences.txt` has all of them, with counts of 0, 1 and 2; a test compares it with these functions.
+//!
+//! The findings of `kubectl giveway check` have a catalogue of the same form, `cli/src/check/wording`.
 
 pub mod classes;
 pub mod groups;
