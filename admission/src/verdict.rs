@@ -99,8 +99,8 @@ fn limited(mut text: String) -> String {
     text
 }
 
-/// Why a request is rejected: an HTTP status code and a message that names field, value and fix. Only the functions of
-/// [`wording`](crate::wording) create one.
+/// Why a request is rejected: an HTTP status code and a message that names field, value and fix. The functions of
+/// [`wording`](crate::wording) create it; the guard's verdict does from a sentence of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     /// HTTP status code that the user's client sees.

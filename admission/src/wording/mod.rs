@@ -5,11 +5,12 @@
 //! sentences of the guard hide names of other namespaces, so they are [`Sentence`](giveway_planner::sentence::Sentence)s. Rules and
 //! the webhook have no sentences of their own.
 //!
-//! Sentences that the operator or the plugin say, too, are made in the crate `giveway_crds`: about labels that name a group
-//! ([`membership`](giveway_crds::membership), [`origin`](giveway_crds::kinds::origin)), the settings of a gang
-//! ([`settings`](giveway_crds::kinds::settings), [`traps`](giveway_crds::kinds::traps), [`warnings`](giveway_crds::kinds::warnings),
-//! [`classes`](giveway_crds::kinds::classes), [`job`](giveway_crds::kinds::job), [`spark`](giveway_crds::kinds::spark)), and priorities
-//! ([`lending`](giveway_crds::lending), [`priority`](giveway_crds::priority)). The functions here give them their code.
+//! Sentences that the operator or the plugin say, too, or that follow from the table of kinds, are made in the crate `giveway_crds`:
+//! about labels that name a group ([`membership`](giveway_crds::membership), [`origin`](giveway_crds::kinds::origin)), the settings of
+//! a gang ([`settings`](giveway_crds::kinds::settings), [`traps`](giveway_crds::kinds::traps),
+//! [`warnings`](giveway_crds::kinds::warnings), [`classes`](giveway_crds::kinds::classes), [`job`](giveway_crds::kinds::job),
+//! [`spark`](giveway_crds::kinds::spark)), and priorities ([`lending`](giveway_crds::lending),
+//! [`priority`](giveway_crds::priority)). The functions here give them their code.
 //!
 //! `tests/admission/sentences.txt` has all of them, with counts of 0, 1 and 2; a test compares it with these functions.
 //!
