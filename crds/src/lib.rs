@@ -6,8 +6,8 @@
 //! PodGroup [cannot raise the priority of its pods](lending); which pods are [critical add-ons](critical); which
 //! [labels] of a pod are kept in memory; the [conditions and reasons](condition); when a [circuit breaker](breaker) is open;
 //! which kinds are [optional]; what is removed from [responses](answers) with objects that any user may have written; how fields of
-//! such objects are [found](json) without copying them; and how sentences with counts are [worded](wording). The
-//! controllers can therefore reconcile what admission accepts.
+//! such objects are [found](json) without copying them; and the [sentences](wording) that users read. The controllers can
+//! therefore reconcile what admission accepts.
 
 pub mod answers;
 pub mod autoscaling;
@@ -28,6 +28,7 @@ pub mod membership;
 pub mod mode;
 pub mod names;
 pub mod native;
+pub mod object_key;
 pub mod optional;
 pub mod plan;
 pub mod pod_group;
@@ -39,6 +40,7 @@ mod schema;
 pub mod wording;
 pub mod workload;
 
+pub use object_key::ObjectKey;
 pub use pod_group::{PodGroup, PodGroupSpec, PodGroupStatus};
 pub use preemption::{Preemption, PreemptionSpec, PreemptionStatus};
 pub use workload::{Workload, WorkloadSpec, WorkloadStatus};

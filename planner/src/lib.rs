@@ -26,11 +26,11 @@ mod search;
 mod worlds;
 
 pub use answer::{Bystander, OUTAGE_TAINTS, Sparing, mutually_exclusive, plan, spared, still_fits};
-pub use api::sentence;
 pub use api::{
     Context, Cost, CostBound, Criterion, Decision, Domain, GuaranteedBudget, LostWork, Placement, Plan, Preemptor,
     Rescue, Respect, Shortfall, Step, Strategy, Terms, Unknown, Victim, VictimPod,
 };
+pub use giveway_crds::wording::sentence;
 pub use model::{Cluster, ModelError, ObjectKey, Reservation, UnitKind, quantity};
 pub use rescue::rescue;
 pub use smol_str::SmolStr;

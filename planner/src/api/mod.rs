@@ -9,7 +9,6 @@ mod plan;
 mod refusal;
 mod request;
 mod rescue;
-pub mod sentence;
 mod shortfall;
 mod step;
 mod terms;

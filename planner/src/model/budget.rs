@@ -1,12 +1,12 @@
 //! A `PodDisruptionBudget`: how many of its pods may be evicted.
 
 use super::error::ModelError;
-use super::key::ObjectKey;
 use super::labels::LabelSet;
 use super::pod::Pod;
 use super::selector::Selector;
 use super::unit::Row;
 use crate::limits::MOST_SELECTOR_RULES;
+use giveway_crds::ObjectKey;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use smol_str::SmolStr;

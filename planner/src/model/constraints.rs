@@ -1,8 +1,8 @@
 //! Scheduling constraints of a pod besides resources.
 
 use super::affinity::{self, AffinityTerm, SpreadConstraint};
-use super::key::ObjectKey;
 use super::node::Taint;
+use giveway_crds::ObjectKey;
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec,
 };

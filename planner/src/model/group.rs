@@ -1,8 +1,8 @@
 //! A PodGroup: one priority, one policy, one unit.
 
 use super::error::ModelError;
-use super::key::ObjectKey;
 use super::pod::{Pod, nanoseconds};
+use giveway_crds::ObjectKey;
 use giveway_crds::PodGroup;
 use giveway_crds::finished::FinishedMembers;
 use giveway_crds::lending;

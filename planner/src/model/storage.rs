@@ -1,8 +1,8 @@
 //! Volumes, claims, their classes and their drivers, as far as they say where a pod can run.
 
 use super::constraints::{NodeTerm, Pin, Requirement, node_terms};
-use super::key::ObjectKey;
 use super::quantity;
+use giveway_crds::ObjectKey;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec};
 use k8s_openapi::api::storage::v1::StorageClass as StorageClassObject;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;

@@ -3,9 +3,9 @@
 //! A large cluster has a hundred thousand of them, so making one costs no allocation.
 
 use super::equivalence::ClassId;
-use super::key::ObjectKey;
 use super::unit_kind::UnitKind;
 use super::{GroupIndex, NodeIndex, PodIndex};
+use giveway_crds::ObjectKey;
 use std::ops::Deref;
 
 /// Reference to a unit.

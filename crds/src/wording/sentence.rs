@@ -3,7 +3,7 @@
 //! In the objects of one namespace they contain the kind and the UID of objects elsewhere, as kube-scheduler does in the messages for
 //! its victims. Administrators (the log, `Preemption`s) see names.
 
-use crate::model::ObjectKey;
+use crate::object_key::ObjectKey;
 use smol_str::SmolStr;
 use std::fmt;
 
