@@ -20,10 +20,12 @@ pub fn pods<N: TryInto<i64>>(count: N) -> String {
     counted(count, "pod", "pods")
 }
 
-/// Returns a part of a total, with the phrase that agrees with the part: `1 of 2 pods is`, `2 of 2 pods are`.
+/// Returns a part of a total, with the phrase that agrees with the part: `1 of 2 pods is`, `2 of 2 pods are`. With a total of 1 it is
+/// singular: `0 of 1 pod is`.
 pub fn part_of<N: TryInto<i64>, T: TryInto<i64>>(part: N, all: T, noun: (&str, &str), verb: (&str, &str)) -> String {
-    let part = part.try_into().unwrap_or(i64::MAX);
-    format!("{part} of {} {}", counted(all, noun.0, noun.1), agree(part, verb.0, verb.1))
+    let (part, all) = (part.try_into().unwrap_or(i64::MAX), all.try_into().unwrap_or(i64::MAX));
+    let agrees_with = if all == 1 { all } else { part };
+    format!("{part} of {} {}", counted(all, noun.0, noun.1), agree(agrees_with, verb.0, verb.1))
 }
 
 #[cfg(test)]
@@ -37,7 +39,8 @@ mod tests {
         assert_eq!([0, 1, 2].map(pods::<usize>), ["0 pods", "1 pod", "2 pods"]);
         let part = |count: i32| part_of(count, 2_usize, ("pod", "pods"), ("is", "are"));
         assert_eq!([0, 1, 2].map(part), ["0 of 2 pods are", "1 of 2 pods is", "2 of 2 pods are"]);
-        assert_eq!(part_of(1, 1, ("place", "places"), ("has", "have")), "1 of 1 place has");
+        let part = |count: i32| part_of(count, 1, ("victim", "victims"), ("has", "have"));
+        assert_eq!([0, 1].map(part), ["0 of 1 victim has", "1 of 1 victim has"]);
         assert_eq!(agree(u64::MAX, "one", "more"), "more", "also beyond an i64");
         assert_eq!(pods(u64::MAX), format!("{} pods", i64::MAX));
     }

@@ -1,6 +1,8 @@
 //! The topology domain of PodGroups that must be placed within one domain.
 
 use super::GroupFacts;
+use giveway_crds::plan::StoredDomain;
+use giveway_crds::wording::conditions::pod_group::{DomainClaim, no_common_domain};
 use giveway_planner::Cluster;
 use giveway_planner::model::{Group, Pod};
 use std::collections::BTreeMap;
@@ -8,49 +10,43 @@ use std::collections::BTreeMap;
 /// Maximum number of values that a sentence names.
 const NAMED: usize = 4;
 
-/// Returns the domain of the bound pods as in "16 pods have a node in rack=r3", or an empty string if they are not in one domain.
-pub(super) fn bound(facts: &GroupFacts<'_>) -> String {
+/// Returns the domain of the bound pods; `None` if they are not in one domain.
+pub(super) fn bound(facts: &GroupFacts<'_>) -> Option<StoredDomain> {
     let (cluster, group) = (&facts.model.cluster, facts.group);
-    let Some(key) = group.topology.as_deref() else { return String::new() };
+    let key = group.topology.as_deref()?;
     let live = cluster.members(&group.key).filter(|pod| pod.live());
     let mut nodes = live.filter_map(|pod| pod.node.as_deref()).filter(|node| cluster.node(node).is_some());
     let first = nodes.next().and_then(|node| value_of(cluster, node, key));
-    match first.filter(|first| nodes.all(|node| value_of(cluster, node, key) == Some(first))) {
-        Some(value) => format!(" in {key}={value}"),
-        None => String::new(),
-    }
+    let value = first.filter(|first| nodes.all(|node| value_of(cluster, node, key) == Some(first)))?;
+    Some(StoredDomain { key: key.to_owned(), value: value.to_owned() })
 }
 
 /// Returns a sentence why the pods of a group can never be within one domain: their nodes or node selectors belong to several domains.
 /// `None` if they can.
 pub fn contradiction(cluster: &Cluster, group: &Group) -> Option<String> {
     let key = group.topology.as_deref()?;
-    let mut values: BTreeMap<&str, String> = BTreeMap::new();
+    let mut values: BTreeMap<&str, (&str, DomainClaim<'_>)> = BTreeMap::new();
     for pod in cluster.members(&group.key).filter(|pod| pod.live()) {
-        let Some((value, sentence)) = claim(cluster, pod, key) else { continue };
-        values.entry(value).or_insert(sentence);
+        let Some((value, claim)) = claim(cluster, pod, key) else { continue };
+        values.entry(value).or_insert((pod.key.name.as_str(), claim));
     }
     if values.len() < 2 {
         return None;
     }
-    let mut named: Vec<String> = values.values().take(NAMED).cloned().collect();
-    if values.len() > NAMED {
-        named.push(format!("others are or want to be in {} more", values.len() - NAMED));
-    }
-    Some(format!("Its pods cannot be within one value of {key}: {}.", named.join(", ")))
+    let named: Vec<(&str, DomainClaim<'_>)> = values.values().take(NAMED).copied().collect();
+    Some(no_common_domain(key, &named, values.len() - named.len()))
 }
 
-/// Returns the topology value of a pod's node, or of its node selector if it is pending, with a clause that says so. The value is empty if
+/// Returns the topology value of a pod's node, or of its node selector if it is pending, and which of them it is. The value is empty if
 /// the node has no such label. `None` if the node no longer exists.
-fn claim<'a>(cluster: &'a Cluster, pod: &'a Pod, key: &str) -> Option<(&'a str, String)> {
-    let name = &pod.key.name;
+fn claim<'a>(cluster: &'a Cluster, pod: &'a Pod, key: &str) -> Option<(&'a str, DomainClaim<'a>)> {
     let Some(node) = pod.node.as_deref() else {
         let value = pod.asks_for(key)?;
-        return Some((value, format!("pod {name} asks for {value} in its nodeSelector")));
+        return Some((value, DomainClaim::AsksFor(value)));
     };
     Some(match cluster.node(node)?.labels.get(key) {
-        Some(value) => (value, format!("pod {name} is in {value}")),
-        None => ("", format!("pod {name} is on node {node}, which has no such label")),
+        Some(value) => (value, DomainClaim::IsIn(value)),
+        None => ("", DomainClaim::OnUnlabelledNode(node)),
     })
 }
 

@@ -9,13 +9,16 @@ pub mod writing;
 pub use domain::contradiction;
 
 use crate::model::{GroupRecord, Model};
-use crate::plans::{Flight, within};
-use crate::speaker::words::{Names, Sentence, agree, counted, part_of, pods};
+use crate::plans::Flight;
 use giveway_crds::brief::{MOST_OF_MESSAGE, first_characters};
-use giveway_crds::condition::{self, PENDING_AGAIN, Reason, types};
+use giveway_crds::condition::{self, Reason, types};
 use giveway_crds::lending::RequestedPriority;
 use giveway_crds::plan::{PlanState, PreemptionSummary};
 use giveway_crds::pod_group::{PodCounts, PreemptedPod, PreemptorReference};
+use giveway_crds::wording::conditions::pod_group::{BoundMembers, ExistingMembers, OtherPriority};
+use giveway_crds::wording::conditions::progress::UngatedMembers;
+use giveway_crds::wording::conditions::{self, pod_group, progress};
+use giveway_crds::wording::{Names, Sentence};
 use giveway_crds::{PodGroupStatus, WorkloadStatus, workload::GroupCounts};
 use giveway_planner::Preemptor;
 use giveway_planner::model::{Cluster, Finished, Group, ObjectKey, Pod, PodPhase};
@@ -158,24 +161,22 @@ fn count(facts: &GroupFacts<'_>) -> PodCounts {
     counts
 }
 
-/// Returns the number of members that have not finished and are not terminating.
-fn live(facts: &GroupFacts<'_>) -> i32 {
-    let live = facts.model.cluster.members(&facts.group.key).filter(|pod| pod.live());
-    i32::try_from(live.count()).unwrap_or(i32::MAX)
+/// Returns a count of a status as a number of pods.
+fn size(count: i32) -> usize {
+    usize::try_from(count).unwrap_or_default()
 }
 
 /// Returns how many members the gang needs; 1 for a basic group.
-fn needed(facts: &GroupFacts<'_>) -> i32 {
-    i32::try_from(facts.group.min_count.unwrap_or(1)).unwrap_or(i32::MAX)
+fn needed(facts: &GroupFacts<'_>) -> usize {
+    facts.group.min_count.unwrap_or(1)
 }
 
 /// Computes the condition `Scheduled`: true if `minCount` members are bound, less those that have succeeded.
 fn scheduled(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> (bool, Reason, String) {
     let needed = needed(facts);
-    let all_finished = i32::try_from(finished).unwrap_or(i32::MAX);
-    let enough = counts.scheduled.saturating_add(all_finished) >= needed && counts.scheduled > 0;
+    let enough = size(counts.scheduled).saturating_add(finished) >= needed && counts.scheduled > 0;
     // A PodGroup whose pods have all succeeded was scheduled, even if that was never written.
-    if enough || all_finished >= needed.max(1) {
+    if enough || finished >= needed.max(1) {
         return (true, Reason::Scheduled, bound(facts, counts, finished));
     }
     let was = condition::is_true(&facts.record.status.conditions, types::INITIALLY_SCHEDULED);
@@ -192,15 +193,17 @@ fn scheduled(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> (boo
 
 /// Returns a sentence with the number of bound members.
 fn bound(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> String {
-    let split = contradiction(&facts.model.cluster, facts.group).map(|why| format!(" {why}")).unwrap_or_default();
-    format!(
-        "{} a node{}{}, {} needed.{}{split}",
-        counted(counts.scheduled, "pod has", "pods have"),
-        domain::bound(facts),
-        having_finished(finished),
-        needed(facts),
-        unready(counts)
-    )
+    let bound = pod_group::bound(BoundMembers {
+        bound: size(counts.scheduled),
+        ready: size(counts.ready),
+        finished,
+        needed: needed(facts),
+        domain: domain::bound(facts).as_ref(),
+    });
+    match contradiction(&facts.model.cluster, facts.group) {
+        Some(why) => format!("{bound} {why}"),
+        None => bound,
+    }
 }
 
 /// Computes the condition `PodGroupInitiallyScheduled`. Once true it stays true with the reason `Scheduled`; its message still describes
@@ -213,20 +216,10 @@ fn initially_scheduled(
         return (now, reason, message);
     }
     let message = match facts.flight.is_none() && facts.wait_reason.is_none() {
-        true => format!("Was scheduled. Now {message}"),
-        false => format!("{PENDING_AGAIN} {message}"),
+        true => pod_group::was_scheduled(&message),
+        false => pod_group::pending_again(&message),
     };
     (true, Reason::Scheduled, message)
-}
-
-/// Returns a sentence with the number of ready members if not all bound members are ready: they may crash repeatedly,
-/// or have no image.
-fn unready(counts: PodCounts) -> String {
-    match counts.ready {
-        ready if ready == counts.scheduled => String::new(),
-        _ if counts.scheduled == 1 => " It is not ready.".to_owned(),
-        ready => format!(" {} ready.", counted(ready, "of them is", "of them are")),
-    }
 }
 
 /// Returns why the PodGroup is pending.
@@ -236,10 +229,10 @@ fn waiting(facts: &GroupFacts<'_>, finished: usize) -> (Reason, String) {
     }
     let below = below(facts).filter(|pod| pod.node.is_none()).count();
     let gated = gated(&facts.model.cluster, &facts.group.key);
-    let uncounted = i32::try_from(below.saturating_add(gated)).unwrap_or(i32::MAX);
-    let live = live(facts).saturating_sub(uncounted);
-    let exist = pods_that_exist(needed(facts), finished, live, below, gated);
-    (Reason::WaitingForPods, format!("{exist}."))
+    let live = facts.model.cluster.members(&facts.group.key).filter(|pod| pod.live()).count();
+    let live = live.saturating_sub(below).saturating_sub(gated);
+    let members = ExistingMembers { needed: needed(facts), live, finished, below, gated };
+    (Reason::WaitingForPods, pod_group::members_missing(members))
 }
 
 /// Returns the reason and message why a PodGroup is pending; `None` if it only waits for its own pods.
@@ -250,7 +243,7 @@ pub fn waits_for(
     wait_reason: Option<&WaitReason>,
 ) -> Option<(Reason, String)> {
     if let Some(problem) = problem {
-        return Some((Reason::SchedulerError, format!("The group cannot be scheduled: {problem}")));
+        return Some((Reason::SchedulerError, pod_group::unusable(problem)));
     }
     if let Some(flight) = flight {
         return Some(in_flight(model, flight));
@@ -262,98 +255,67 @@ pub fn waits_for(
 fn in_flight(model: &Model, flight: &Flight) -> (Reason, String) {
     let (reason, mut message) = stage(model, flight);
     if let Some(why) = flight.unwritten.as_deref().filter(|_| flight.waits_for_storing()) {
-        message.push_str(&not_stored(why));
+        message.push(' ');
+        message.push_str(&progress::not_stored(why));
     }
     (reason, message)
-}
-
-/// Returns a sentence about evictions that wait until their `Preemption` is stored. It ends with the words of the component that rejected
-/// the last write.
-fn not_stored(why: &str) -> String {
-    format!(" No pod is evicted until the Preemption is stored, which is retried: {why}")
 }
 
 /// Returns the reason and message for the stage of a plan.
 fn stage(model: &Model, flight: &Flight) -> (Reason, String) {
     let cluster = &model.cluster;
-    let (placed, within) = (flight.members.len(), within(flight.plan.domain.as_ref()));
+    let (placed, domain) = (flight.members.len(), flight.plan.domain.as_ref());
     if flight.plan.state == PlanState::Ungating {
-        let bound = flight.bound(cluster);
-        let said = flight
-            .members
-            .iter()
-            .filter(|m| cluster.pod(&m.pod).is_some_and(|p| p.node.is_none()))
-            .find_map(|m| model.scheduler_message(&m.pod));
-        let others = others_bound(cluster, flight, bound);
-        let waits = flight.waits_for_scheduler.map(|wait| format!(" {}", wait.sentence())).unwrap_or_default();
-        return match said {
-            Some(said) if flight.binding_wait.is_some() => (
-                Reason::SchedulerError,
-                format!(
-                    "{} ungated{within}, {} bound.{others}{waits} kube-scheduler says: {said}",
-                    counted(placed, "pod was", "pods were"),
-                    counted(bound, "is", "are")
-                ),
-            ),
-            _ => (
-                Reason::Ungating,
-                format!(
-                    "{} ungated{within}, kube-scheduler has bound {bound} of {}.{others}{waits}",
-                    counted(placed, "pod was", "pods were"),
-                    agree(placed, "1", "them")
-                ),
-            ),
-        };
+        return ungating(model, flight);
     }
     if flight.evicts() {
-        let removed = flight.removed_victims(cluster);
-        let victims = flight.victims.len();
-        let message = format!(
-            "{} for capacity{within}: {} terminated. {} when {}.",
-            counted(placed, "pod waits", "pods wait"),
-            part_of(removed, victims, ("victim", "victims"), ("has", "have")),
-            agree(placed, "It starts", "They start together"),
-            agree(victims, "it has", "all have")
-        );
+        let (removed, victims) = (flight.removed_victims(cluster), flight.victims.len());
+        let message = progress::victims_terminate(placed, domain, removed, victims);
         match &flight.reached_limit {
             Some(held) => {
                 let why = Names::default().render(&held.sentence(), &flight.preemptor.key().namespace);
                 (Reason::EvictionsLimited, format!("{message} {why}"))
             }
             None if flight.depends_since.is_some() => {
-                let why = "Its evictions begin when the dry run of another plan has succeeded, because the pods fit only after that plan's evictions.";
-                (Reason::WaitingForPreemption, format!("{message} {why}"))
+                (Reason::WaitingForPreemption, format!("{message} {}", progress::depends_on_another_plan()))
             }
             None => (Reason::WaitingForPreemption, message),
         }
     } else {
         let nodes: BTreeSet<&str> = flight.members.iter().map(|m| m.node.as_str()).collect();
-        let leaving = nodes.into_iter().flat_map(|node| cluster.pods_on(node)).filter(|pod| pod.leaves).count();
-        let fit = counted(placed, "pod fits", "pods fit");
-        match leaving {
-            0 => {
-                let placed = pods(placed);
-                (Reason::Ungating, format!("Capacity{within} for {placed} is being reserved. No pod is evicted."))
-            }
-            _ => (
-                Reason::WaitingForTermination,
-                format!(
-                    "{fit}{within} once {} deleted. No pod is evicted.",
-                    counted(leaving, "terminating pod there is", "terminating pods there are")
-                ),
-            ),
+        match nodes.into_iter().flat_map(|node| cluster.pods_on(node)).filter(|pod| pod.leaves).count() {
+            0 => (Reason::Ungating, progress::capacity_reserved(placed, domain)),
+            leaving => (Reason::WaitingForTermination, progress::fits_after_termination(placed, domain, leaving)),
         }
     }
 }
 
-/// Returns a sentence about bound members of the PodGroup that an earlier plan placed.
-fn others_bound(cluster: &Cluster, flight: &Flight, bound: usize) -> String {
-    let Preemptor::Group(key) = &flight.preemptor else { return String::new() };
-    let all = cluster.members(key).filter(|pod| pod.live() && pod.bound()).count();
-    match all.saturating_sub(bound) {
-        0 => String::new(),
-        others => format!(" {} bound.", counted(others, "other pod of the group is", "other pods of the group are")),
+/// Returns the reason and message while kube-scheduler binds the members of a plan.
+fn ungating(model: &Model, flight: &Flight) -> (Reason, String) {
+    let cluster = &model.cluster;
+    let bound = flight.bound(cluster);
+    let members = UngatedMembers {
+        placed: flight.members.len(),
+        bound,
+        others: others_bound(cluster, flight, bound),
+        domain: flight.plan.domain.as_ref(),
+    };
+    let mut unbound = flight.members.iter().filter(|m| cluster.pod(&m.pod).is_some_and(|p| p.node.is_none()));
+    let said = unbound.find_map(|m| model.scheduler_message(&m.pod));
+    let waits = flight.waits_for_scheduler.map(|wait| format!(" {}", wait.sentence())).unwrap_or_default();
+    match said.filter(|_| flight.binding_wait.is_some()) {
+        Some(said) => {
+            let (message, said) = (progress::ungated_not_bound(members), progress::scheduler_says(said));
+            (Reason::SchedulerError, format!("{message}{waits} {said}"))
+        }
+        None => (Reason::Ungating, format!("{}{waits}", progress::ungated(members))),
     }
+}
+
+/// Returns the number of bound members of the PodGroup that an earlier plan placed.
+fn others_bound(cluster: &Cluster, flight: &Flight, bound: usize) -> usize {
+    let Preemptor::Group(key) = &flight.preemptor else { return 0 };
+    cluster.members(key).filter(|pod| pod.live() && pod.bound()).count().saturating_sub(bound)
 }
 
 impl GroupFacts<'_> {
@@ -411,7 +373,7 @@ pub fn state_reason(state: PlanState) -> Reason {
 /// Computes the condition `DisruptionTarget`; `None` if it does not change.
 fn disrupted(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> Option<(bool, Reason, String)> {
     if let Some(victim) = facts.victim_of {
-        let unwritten = facts.unwritten.map(not_stored).unwrap_or_default();
+        let unwritten = facts.unwritten.map(|why| format!(" {}", progress::not_stored(why))).unwrap_or_default();
         return victim.whole.then(|| (true, victim.reason, facts.render(&victim.message) + &unwritten));
     }
     let found = condition::find(&facts.record.status.conditions, types::DISRUPTION_TARGET);
@@ -419,20 +381,10 @@ fn disrupted(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> Opti
     let was_partially_scheduled = found.is_some_and(|found| found.reason == Reason::PartiallyScheduled.as_str());
     let terminating = facts.model.cluster.members(&facts.group.key).any(|p| p.terminating);
     if target && was_partially_scheduled && !terminating && counts.scheduled == 0 {
-        return Some((
-            false,
-            Reason::WaitingForPods,
-            "All its ungated pods were evicted. The pods that replace them start together.".into(),
-        ));
+        return Some((false, Reason::WaitingForPods, pod_group::replacements_start_together().to_owned()));
     }
-    (target
-        && counts.scheduled > 0
-        && !terminating
-        && i32::try_from(finished).unwrap_or(i32::MAX).saturating_add(counts.scheduled) >= needed(facts))
-    .then(|| {
-        let are = counted(counts.scheduled, "pod is", "pods are");
-        (false, Reason::Scheduled, format!("{are} bound again."))
-    })
+    (target && counts.scheduled > 0 && !terminating && size(counts.scheduled).saturating_add(finished) >= needed(facts))
+        .then(|| (false, Reason::Scheduled, pod_group::bound_again(size(counts.scheduled))))
 }
 
 /// Computes the condition `CapacityRequested`, also when the request has been withdrawn.
@@ -441,52 +393,13 @@ fn capacity(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
         return Some((*reason != Reason::CapacityFailed, *reason, message.clone()));
     }
     condition::find(&facts.record.status.conditions, types::CAPACITY_REQUESTED)?;
-    Some((
-        false,
-        Reason::CapacityNotNeeded,
-        "No capacity is requested from the cluster autoscaler any more.".to_owned(),
-    ))
+    Some((false, Reason::CapacityNotNeeded, conditions::capacity::not_needed().to_owned()))
 }
 
 /// Returns live members with a lower priority than the PodGroup's.
 fn below<'a>(facts: &GroupFacts<'a>) -> impl Iterator<Item = &'a Pod> + use<'a> {
     let group = facts.group;
     facts.model.cluster.members(&group.key).filter(|pod| pod.live() && group.is_above(pod))
-}
-
-/// Returns how many pods are needed and exist: of `needed` members `finished` have finished; besides the `live` ones there are pending
-/// members `below` the priority of the group and members `gated` by others, which do not count.
-pub fn pods_that_exist<N: TryInto<i64>, L: TryInto<i64>>(
-    needed: N,
-    finished: usize,
-    live: L,
-    below: usize,
-    gated: usize,
-) -> String {
-    format!(
-        "{} needed{}, {}{}{}",
-        pods(needed),
-        having_finished(finished),
-        counted(live, "exists", "exist"),
-        besides(below),
-        besides_gated(gated)
-    )
-}
-
-/// Returns the clause for this number of finished members, which count as scheduled.
-fn having_finished(finished: usize) -> String {
-    match finished {
-        0 => String::new(),
-        n => format!(", {} finished", counted(n, "has", "have")),
-    }
-}
-
-/// Returns the clause for this number of pending members that do not count because of their priority.
-fn besides(below: usize) -> String {
-    match below {
-        0 => String::new(),
-        n => format!(" and {} priority is below the group's", counted(n, "does not count, its", "do not count, their")),
-    }
 }
 
 /// Returns the number of members that do not count yet because of another controller's scheduling gate.
@@ -496,52 +409,34 @@ pub fn gated(cluster: &Cluster, key: &ObjectKey) -> usize {
     cluster.members(key).filter(waits).count()
 }
 
-/// Returns the clause for this number of members.
-fn besides_gated(gated: usize) -> String {
-    let (one, more) = ("does not count, it has a scheduling gate", "do not count, they have scheduling gates");
-    match gated {
-        0 => String::new(),
-        n => format!(" and {} of another component", counted(n, one, more)),
-    }
-}
-
 /// Computes the condition `PodsNotMatchingPriority`: the members whose own priority differs, and the effect of that.
 fn mismatch(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
     let asked = facts.group.known_priority()?;
     let cluster = &facts.model.cluster;
     let above = cluster.members(&facts.group.key).filter(|pod| pod.live() && pod.priority > asked);
     let mut parts = Vec::new();
-    if let Some((pods, range)) = count_and_range(below(facts).filter(|pod| pod.node.is_none()), "pod is", "pods are") {
+    if let Some(members) = other_priority(below(facts).filter(|pod| pod.node.is_none()), asked) {
         let classes = cluster.classes();
         let name = facts.group.class_name.as_deref();
         let remedy =
             RequestedPriority { group: &facts.group.key.name, class_name: name, priority: asked }.remedy_later(classes);
-        parts.push(format!(
-            "{pods} never ungated and not counted: priority {range} is below the group's, {asked}, and a PodGroup does not raise the priority of its pods. To start, {remedy}."
-        ));
+        parts.push(pod_group::pending_below_priority(members, &remedy));
     }
-    if let Some((pods, range)) = count_and_range(below(facts).filter(|pod| pod.node.is_some()), "pod runs", "pods run")
-    {
-        parts.push(format!(
-            "{pods} with priority {range}, below the group's, {asked}; the lower priority counts for preemption."
-        ));
-    }
-    if let Some((pods, range)) = count_and_range(above, "pod has", "pods have") {
-        parts.push(format!("{pods} priority {range}; the group's priority {asked} counts instead."));
-    }
+    let bound = other_priority(below(facts).filter(|pod| pod.node.is_some()), asked);
+    parts.extend(bound.map(pod_group::bound_below_priority));
+    parts.extend(other_priority(above, asked).map(pod_group::above_priority));
     let was = condition::is_true(&facts.record.status.conditions, types::PODS_NOT_MATCHING_PRIORITY);
     match parts.is_empty() {
         false => Some((true, Reason::PriorityMismatch, parts.join(" "))),
-        true => was.then(|| (false, Reason::PriorityMatches, "All pods have the group's priority.".to_owned())),
+        true => was.then(|| (false, Reason::PriorityMatches, pod_group::priorities_match().to_owned())),
     }
 }
 
-/// Returns the number of pods with a verb, and the range of their priorities; `None` if there are none.
-fn count_and_range<'a>(found: impl Iterator<Item = &'a Pod>, one: &str, more: &str) -> Option<(String, String)> {
+/// Returns the number of these members and the range of their priorities, where the group has priority `asked`; `None` if there are none.
+fn other_priority<'a>(found: impl Iterator<Item = &'a Pod>, asked: i32) -> Option<OtherPriority> {
     let found: Vec<i32> = found.map(|pod| pod.priority).collect();
-    let (low, high) = (found.iter().min()?, found.iter().max()?);
-    let range = if low == high { format!("{low}") } else { format!("{low} to {high}") };
-    Some((counted(found.len(), one, more), range))
+    let (low, high) = (*found.iter().min()?, *found.iter().max()?);
+    Some(OtherPriority { count: found.len(), low, high, asked })
 }
 
 /// Returns the status that a Workload should have.
@@ -565,20 +460,14 @@ pub fn workload_status(model: &Model, workload: &ObjectKey, now: Time) -> Worklo
     let generation = object.and_then(|object| object.metadata.generation);
     let (reason, message) = match waits {
         Some((group, why)) => {
-            let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
-            (Reason::WaitingForPods, format!("{}. {} is pending{why}.", groups_scheduled(counts), group.name))
+            let why = Some(why).filter(|why| !why.is_empty());
+            let message = conditions::workload::group_pending(counts.scheduled, counts.total, &group.name, why);
+            (Reason::WaitingForPods, message)
         }
-        None if counts.total == 0 => {
-            (Reason::WaitingForPods, "No pod group exists yet: the first pod of a template creates it.".to_owned())
-        }
-        None => (Reason::Scheduled, format!("{}.", groups_scheduled(counts))),
+        None if counts.total == 0 => (Reason::WaitingForPods, conditions::workload::no_group().to_owned()),
+        None => (Reason::Scheduled, conditions::workload::all_scheduled(counts.total)),
     };
     let all = reason == Reason::Scheduled;
     condition::set(&mut conditions, types::GROUPS_SCHEDULED, all, reason, &message, generation, now);
     WorkloadStatus { conditions, observed_generation: generation, groups: Some(counts) }
-}
-
-fn groups_scheduled(counts: GroupCounts) -> String {
-    let (groups, are) = (("pod group", "pod groups"), ("is scheduled", "are scheduled"));
-    part_of(counts.scheduled, counts.total, groups, are)
 }

@@ -544,22 +544,6 @@ fn a_workload_tells_how_many_of_its_groups_are_scheduled_and_which_one_waits() {
     assert_eq!(one, "False WaitingForPods: 1 of 2 pod groups is scheduled. b is pending (Unschedulable).");
 }
 
-#[test]
-fn the_pods_that_exist_are_counted_in_agreement() {
-    let said = |live: usize, finished: usize, below: usize, gated: usize| {
-        pods_that_exist(2, finished, live, below, gated).trim_start_matches("2 pods needed").to_owned()
-    };
-    assert_eq!([0, 1, 2].map(|live| said(live, 0, 0, 0)), [", 0 exist", ", 1 exists", ", 2 exist"]);
-    assert_eq!([1, 2].map(|n| said(0, n, 0, 0)), [", 1 has finished, 0 exist", ", 2 have finished, 0 exist"]);
-    let one = ", 1 exists and 1 does not count, its priority is below the group's";
-    let two = ", 1 exists and 2 do not count, their priority is below the group's";
-    assert_eq!([1, 2].map(|n| said(1, 0, n, 0)), [one, two]);
-    let one = ", 1 exists and 1 does not count, it has a scheduling gate of another component";
-    let two = ", 1 exists and 2 do not count, they have scheduling gates of another component";
-    assert_eq!([1, 2].map(|n| said(1, 0, 0, n)), [one, two]);
-    assert_eq!(pods_that_exist(1, 0, 0, 0, 0), "1 pod needed, 0 exist");
-}
-
 /// Returns the first sentence about a plan that places this number of members and evicts this number of pods.
 fn status_in_flight(members: usize, victims: usize, state: PlanState) -> String {
     let mut case = Case::new();
@@ -584,7 +568,7 @@ fn status_in_flight(members: usize, victims: usize, state: PlanState) -> String 
 fn the_message_about_a_plan_in_flight_agrees_with_its_numbers() {
     assert_eq!(
         status_in_flight(1, 1, PlanState::Evicting),
-        "False WaitingForPreemption: 1 pod waits for capacity: 0 of 1 victim have terminated. It starts when it has."
+        "False WaitingForPreemption: 1 pod waits for capacity: 0 of 1 victim has terminated. It starts when it has."
     );
     assert_eq!(
         status_in_flight(2, 2, PlanState::Evicting),

@@ -1,0 +1,76 @@
+//! Critical add-ons: how their plans end, and why no pod is evicted for them, which an event on the pod says.
+
+use crate::object_key::ObjectKey;
+use crate::wording::{Sentence, counted, part_of};
+
+/// The evictions of a plan for a critical add-on that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct AddonEvictions {
+    /// Number of accepted evictions; `None` if none was requested.
+    pub accepted: Option<usize>,
+    /// Number of victims.
+    pub victims: usize,
+}
+
+impl AddonEvictions {
+    fn words(self) -> String {
+        match self.accepted {
+            None => "no pod was evicted".to_owned(),
+            Some(accepted) => {
+                format!("{} evicted", part_of(accepted, self.victims, ("pod", "pods"), ("was", "were")))
+            }
+        }
+    }
+}
+
+/// Cancelled: the add-on does not exist any more.
+pub fn deleted(pod: &ObjectKey, evictions: AddonEvictions) -> String {
+    format!("Pod {pod} was deleted or has ended; {}.", evictions.words())
+}
+
+/// Completed: the add-on was bound to the node of the plan.
+pub fn bound(node: &str, evictions: AddonEvictions) -> String {
+    format!("It was bound to node {node}; {}.", evictions.words())
+}
+
+/// Cancelled: the add-on was bound to another node.
+pub fn bound_elsewhere(node: &str, evictions: AddonEvictions) -> String {
+    format!("kube-scheduler bound it to node {node} instead; {}.", evictions.words())
+}
+
+/// Failed: the add-on was not bound within the time limit, which is longer than a minute.
+pub fn not_bound(node: &str, minutes: u64) -> String {
+    format!("The scheduler did not bind it to node {node} in {minutes} minutes.")
+}
+
+/// Failed: the taint that reserves the node could not be added. `tries` is not 0.
+pub fn taint_failed(pod: &ObjectKey, uid: &str, tries: u32) -> Sentence {
+    Sentence::from("Reserving a node with a taint for ").object("pod", pod, uid).text(format!(
+        " failed {}; the operator's log has the answers of the API server.",
+        counted(tries, "time", "times")
+    ))
+}
+
+/// Reason `SchedulerNotResponding`.
+pub fn scheduler_may_be_down(seconds: u64, lease: &ObjectKey) -> String {
+    format!(
+        "Waits for {seconds} s. No pod is evicted for it, because kube-scheduler may be down: its Lease {lease} is not renewed, and it has not decided about any pod since."
+    )
+}
+
+/// Reason `CriticalAddonFits`: the add-on fits now.
+pub fn fits(node: &str) -> String {
+    format!("The pod fits on node {node}; no pod is evicted. kube-scheduler has not bound it there yet.")
+}
+
+/// Reason `CriticalAddonFits`: the add-on fits when terminating pods have been deleted.
+pub fn fits_after_termination(node: &str) -> String {
+    format!("The pod will fit on node {node} when terminating pods there have been deleted; no pod is evicted.")
+}
+
+/// Reason `CriticalAddonUnschedulable`: a node still has the taint for another add-on.
+pub fn taint_stays(node: &str, uid: &str, error: &str) -> String {
+    format!(
+        "No pod is evicted for it yet: node {node} was kept for an earlier critical add-on, and its taint CriticalAddonsOnly={uid}:NoSchedule cannot be removed: {error}"
+    )
+}

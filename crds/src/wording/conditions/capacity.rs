@@ -1,0 +1,95 @@
+//! The condition `CapacityRequested` of a PodGroup.
+
+use crate::wording::{counted, part_of, pods};
+
+/// How far a ProvisioningRequest is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestProgress {
+    /// The autoscaler has not accepted it.
+    Pending,
+    /// The autoscaler has accepted it.
+    Accepted,
+    /// The autoscaler reports the capacity.
+    Provisioned,
+}
+
+/// Reasons `CapacityRequested`, `CapacityAccepted` and `CapacityProvisioned`, with a ProvisioningRequest.
+pub fn requested(members: usize, request: &str, progress: RequestProgress) -> String {
+    let pods = pods(members);
+    let end = match progress {
+        RequestProgress::Pending => ", which has not been accepted yet.",
+        RequestProgress::Accepted => ", which was accepted.",
+        RequestProgress::Provisioned => ": the autoscaler reports that the capacity exists.",
+    };
+    format!("Capacity for {pods} is requested from the cluster autoscaler by ProvisioningRequest {request}{end}")
+}
+
+/// Reasons `CapacityRequested` and `CapacityProvisioned`, with one placeholder pod for each of the `members`.
+pub fn placeholders(members: usize, bound: usize) -> String {
+    format!(
+        "Capacity for {} is requested from the cluster autoscaler by {}, of which {} bound.",
+        pods(members),
+        counted(members, "placeholder", "placeholders"),
+        counted(bound, "is", "are")
+    )
+}
+
+/// Reason `CapacityFailed`: an attempt has failed, for the reason of one of the next two functions, and is repeated.
+pub fn failed(why: &str, again: k8s_openapi::jiff::Timestamp) -> String {
+    format!("The cluster autoscaler added no capacity: {why}. The request is repeated at {again}.")
+}
+
+/// Why an attempt with a ProvisioningRequest has failed: `why` has the words of the autoscaler.
+pub fn request_failed(request: &str, why: &str) -> String {
+    format!("ProvisioningRequest {request}: {}", why.trim_end_matches('.'))
+}
+
+/// Why an attempt with placeholder pods has failed.
+pub fn placeholders_not_bound(bound: usize, members: usize, minutes: u64) -> String {
+    let were = part_of(bound, members, ("placeholder", "placeholders"), ("was", "were"));
+    format!("{were} bound after {minutes} minutes")
+}
+
+/// Why no capacity is requested from the cluster autoscaler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAsked {
+    /// More members are pending than capacity is requested for at most.
+    TooMany {
+        /// Number of pending members.
+        members: usize,
+        /// The value of the flag `--provisioning-limit`.
+        limit: usize,
+    },
+    /// The members have more different sets of requirements than a ProvisioningRequest may have.
+    TooManySets {
+        /// Number of sets, as far as they were counted.
+        sets: usize,
+        /// The maximum.
+        most: usize,
+    },
+    /// Placeholder pods would have a priority class with which kube-scheduler preempts.
+    ClassNotManaged,
+}
+
+/// Reason `CapacityFailed`: no capacity is requested.
+pub fn not_asked(why: NotAsked) -> String {
+    let why = match why {
+        NotAsked::TooMany { members, limit } => format!(
+            "{}, and capacity is requested for at most {limit} (flag --provisioning-limit)",
+            counted(members, "pod waits", "pods wait")
+        ),
+        NotAsked::TooManySets { sets, most } => {
+            format!("its pods have {sets} different sets of requirements, and a request can have at most {most}")
+        }
+        NotAsked::ClassNotManaged => {
+            "kube-scheduler would preempt other pods for placeholders of a priority class that is not managed; `kubectl giveway adopt` makes it managed"
+                .to_owned()
+        }
+    };
+    format!("The cluster autoscaler is not asked: {why}.")
+}
+
+/// `CapacityRequested=False`, reason `CapacityNotNeeded`: the request was withdrawn.
+pub fn not_needed() -> &'static str {
+    "No capacity is requested from the cluster autoscaler any more."
+}

@@ -1,0 +1,168 @@
+//! Why pods are disrupted: condition `DisruptionTarget` of victims, which are pods and PodGroups, and events on them.
+
+use super::plan::NamedPreemptor;
+use crate::object_key::ObjectKey;
+use crate::wording::{Sentence, agree, counted, part_of, pods};
+
+/// The beginning of every message with which Giveway marks a victim. kube-scheduler writes the same reason with other messages.
+pub const OURS: &str = "Preempted by ";
+
+/// A grace period that an eviction shortens.
+#[derive(Clone, Copy, Debug)]
+pub struct ShortenedGrace {
+    /// The grace period of the pod in seconds.
+    pub own: i64,
+    /// The grace period of the eviction in seconds.
+    pub longest: i64,
+}
+
+fn shortened(grace: Option<ShortenedGrace>) -> String {
+    let words = |ShortenedGrace { own, longest }| format!(" Its grace period of {own} s is shortened to {longest} s.");
+    grace.map(words).unwrap_or_default()
+}
+
+/// Written on a victim of a plan with `priority`: a whole PodGroup, or a single pod. `preemptor_priority` is the preemptor's.
+pub fn preempted(
+    preemptor: NamedPreemptor<'_>,
+    preemptor_priority: i32,
+    is_group: bool,
+    priority: i32,
+    grace: Option<ShortenedGrace>,
+) -> Sentence {
+    let (kind, grace) = (if is_group { "group" } else { "pod" }, shortened(grace));
+    preemptor.after(OURS.into()).text(format!(
+        " of priority {preemptor_priority}, which needs its capacity; the priority of this {kind} is {priority}.{grace}"
+    ))
+}
+
+/// Written on a victim of a plan for a critical add-on.
+pub fn preempted_by_addon(addon: NamedPreemptor<'_>, priority: i32, grace: Option<ShortenedGrace>) -> Sentence {
+    let grace = shortened(grace);
+    addon.after(OURS.into()).text(format!(" of priority {priority}, a critical add-on that needs its capacity.{grace}"))
+}
+
+/// Written on a PodGroup in mode `PodGroup` and its pods when kube-scheduler has preempted `pod` of it, so that `others` are evicted.
+pub fn member_preempted(scheduler: &str, pod: &str, others: usize) -> String {
+    let others_are = others_are(others);
+    format!("{OURS}{scheduler}: it preempted pod {pod}, so the {others_are} evicted.")
+}
+
+/// Returns the subject and verb of a sentence about this number of other pods.
+pub(in crate::wording) fn others_are(count: usize) -> String {
+    counted(count, "other pod of the PodGroup is", "other pods of the PodGroup are")
+}
+
+/// Written on a PodGroup in mode `PodGroup` and `left` of its pods when a plan was cancelled that has evicted the others.
+pub fn partially_disrupted(plan: &str, group: &ObjectKey, left: usize) -> String {
+    let (pods, are) = (pods(left), agree(left, "is", "are"));
+    format!(
+        "{OURS}plan {plan}, which was cancelled after it evicted a part of PodGroup {group}: {pods} of it {are} still evicted."
+    )
+}
+
+/// What is done about a gang that has been partially scheduled for too long.
+#[derive(Clone, Copy, Debug)]
+pub enum PartialGangRemedy<'a> {
+    /// All its ungated pods are evicted.
+    Evict,
+    /// No pod is evicted, because this one would not be replaced.
+    NoController(&'a str),
+    /// No pod is evicted for this reason.
+    NotPermitted(&'a str),
+}
+
+/// A gang that has been partially scheduled for too long.
+#[derive(Clone, Copy, Debug)]
+pub struct PartialGangFacts<'a> {
+    /// For how many seconds.
+    pub seconds: u64,
+    /// Number of bound members.
+    pub bound: usize,
+    /// Number of members that it needs, less those that have succeeded.
+    pub needed: usize,
+    /// A pending member, and what kube-scheduler says about it.
+    pub said: Option<(&'a str, &'a str)>,
+}
+
+/// Written on a gang that has been partially scheduled for too long and on its pods: `DisruptionTarget`, reason `PartiallyScheduled`, if they
+/// are evicted, and otherwise an event.
+pub fn partially_scheduled(gang: PartialGangFacts<'_>, remedy: PartialGangRemedy<'_>) -> String {
+    let PartialGangFacts { seconds, bound, needed, said } = gang;
+    let said = said.map(|(pod, said)| format!(" kube-scheduler says of pod {pod}: {said}")).unwrap_or_default();
+    let are = part_of(bound, needed, ("needed pod", "needed pods"), ("is", "are"));
+    let what = match remedy {
+        PartialGangRemedy::Evict => {
+            "All its ungated pods are evicted, so that the pods that replace them start together.".to_owned()
+        }
+        PartialGangRemedy::NoController(pod) => format!(
+            "They are not evicted, because pod {pod} has no controller that would replace it: delete the pods yourself."
+        ),
+        PartialGangRemedy::NotPermitted(why) => format!("Its pods are not evicted: {why}."),
+    };
+    format!("The gang has been partially scheduled for {seconds} s: {are} bound. {what}{said}")
+}
+
+/// The plan of a PodGroup is cancelled, because kube-scheduler has preempted one of its pods.
+pub fn own_plan_ends_for_scheduler() -> &'static str {
+    "kube-scheduler preempted a pod of the PodGroup, so all its pods are evicted."
+}
+
+/// The plan of a PodGroup is cancelled, because it is a victim of another plan.
+pub fn own_plan_ends_for_plan() -> &'static str {
+    "The PodGroup is preempted, so all its pods are evicted."
+}
+
+/// The last message of a departure all of whose `all` pods have terminated. A departure without pods has another end.
+pub fn no_pod_left(all: usize) -> String {
+    match all {
+        1 => "No pod is left.".to_owned(),
+        all => format!("None of the {all} pods is left."),
+    }
+}
+
+/// The end of a departure whose pods are evicted by another one, which is also the end of one without pods.
+pub fn evicted_by_another() -> &'static str {
+    "Another Preemption evicts its pods."
+}
+
+/// The end of a departure whose `Preemption` was deleted before it evicted a pod.
+pub fn departure_deleted() -> &'static str {
+    "Its Preemption was deleted before a pod was evicted."
+}
+
+/// Returns the subject and verb of a sentence about pods of a departure that were not evicted.
+fn left_are(left: usize, all: usize) -> String {
+    part_of(left, all, ("pod", "pods"), ("is", "are"))
+}
+
+/// The end of a departure: the namespace of its pods is protected now. `why` says by what.
+pub fn rest_protected(left: usize, all: usize, why: &str) -> String {
+    format!("{} not evicted: {why}.", left_are(left, all))
+}
+
+/// The end of a departure: enough pods of the PodGroup are bound without further evictions.
+pub fn enough_bound(left: usize, all: usize) -> String {
+    let are = left_are(left, all);
+    format!("{are} not evicted, because the PodGroup has as many bound pods as it needs again.")
+}
+
+/// The end of a departure that has evicted no pod: evictions are switched off. `why` says by what.
+pub fn departure_restrained(why: &str) -> String {
+    format!("No pod was evicted: {why}.")
+}
+
+/// The end of the departure of a partially scheduled gang that has evicted no pod: another member was bound.
+pub fn member_bound(pod: &ObjectKey) -> String {
+    format!("No pod was evicted, because pod {pod} has been bound.")
+}
+
+/// Added to the message of a departure: the eviction of a pod was refused. The reason is shown only in the pod's namespace.
+pub fn eviction_retried(pod: &ObjectKey, uid: &str, why: &str) -> Sentence {
+    let eviction = Sentence::from("The eviction of ").object("pod", pod, uid);
+    eviction.text(" was refused and is retried: ").detail(&pod.namespace, why, "it is not allowed now")
+}
+
+/// Why the eviction of a pod would violate a budget, in the words of the Eviction API, which do not agree with a count of 1.
+pub fn budget_violated(budget: &str, wanted: i32, healthy: usize) -> String {
+    format!("The disruption budget {budget} needs {wanted} healthy pods and has {healthy} currently")
+}

@@ -1,0 +1,120 @@
+//! Why a PodGroup is pending while a plan is in flight for it: condition `Scheduled=False`.
+
+use super::pod_group::{them, within};
+use crate::plan::StoredDomain;
+use crate::wording::{Sentence, agree, counted, part_of, pods};
+use k8s_openapi::jiff::Timestamp;
+
+/// Ungated members of a plan.
+#[derive(Clone, Copy, Debug)]
+pub struct UngatedMembers<'a> {
+    /// Number of members that the plan places.
+    pub placed: usize,
+    /// How many of them are bound.
+    pub bound: usize,
+    /// Number of other bound members of the PodGroup, which an earlier plan placed.
+    pub others: usize,
+    /// The topology domain of the plan.
+    pub domain: Option<&'a StoredDomain>,
+}
+
+impl UngatedMembers<'_> {
+    fn were(&self) -> String {
+        format!("{} ungated{}", counted(self.placed, "pod was", "pods were"), within(self.domain))
+    }
+
+    fn others(&self) -> String {
+        match self.others {
+            0 => String::new(),
+            others => {
+                format!(" {} bound.", counted(others, "other pod of the group is", "other pods of the group are"))
+            }
+        }
+    }
+}
+
+/// Reason `Ungating`: the members were ungated, and kube-scheduler binds them.
+pub fn ungated(members: UngatedMembers<'_>) -> String {
+    let UngatedMembers { placed, bound, .. } = members;
+    let (were, them, others) = (members.were(), them(placed), members.others());
+    format!("{were}, kube-scheduler has bound {bound} of {them}.{others}")
+}
+
+/// Reason `SchedulerError`: all members were ungated, and kube-scheduler could not bind one of them. [`scheduler_says`] follows.
+pub fn ungated_not_bound(members: UngatedMembers<'_>) -> String {
+    let (were, are, others) = (members.were(), counted(members.bound, "is", "are"), members.others());
+    format!("{were}, {are} bound.{others}")
+}
+
+/// Reason `SchedulerError`: what kube-scheduler says about a member.
+pub fn scheduler_says(said: &str) -> String {
+    format!("kube-scheduler says: {said}")
+}
+
+/// Added while the plan waits for kube-scheduler, which is down.
+pub fn scheduler_is_down() -> &'static str {
+    "The plan waits for at most ten minutes for kube-scheduler, which does not renew its Lease and may be down."
+}
+
+/// Added while the plan waits for kube-scheduler, which has made no decision.
+pub fn scheduler_is_idle() -> &'static str {
+    "The plan waits for at most ten minutes for kube-scheduler, which has decided about no pod since the pods were ungated."
+}
+
+/// Added while victims of other plans terminate on the same nodes.
+pub fn nodes_are_crowded() -> &'static str {
+    "The plan waits for at most ten minutes until pods have terminated that other plans evict from the same nodes. Until then kube-scheduler has capacity for only some of the nominated pods."
+}
+
+/// Added while kube-scheduler binds other pods.
+pub fn scheduler_is_busy(bindings_per_minute: u64) -> String {
+    format!("The plan waits for kube-scheduler, which binds {} per minute.", pods(bindings_per_minute))
+}
+
+/// Reason `WaitingForPreemption`: `removed` of the victims have terminated. A plan with evictions has a victim.
+pub fn victims_terminate(placed: usize, domain: Option<&StoredDomain>, removed: usize, victims: usize) -> String {
+    format!(
+        "{} for capacity{}: {} terminated. {} when {}.",
+        counted(placed, "pod waits", "pods wait"),
+        within(domain),
+        part_of(removed, victims, ("victim", "victims"), ("has", "have")),
+        agree(placed, "It starts", "They start together"),
+        agree(victims, "it has", "all have")
+    )
+}
+
+/// Added while the members fit only after the evictions of another plan.
+pub fn depends_on_another_plan() -> &'static str {
+    "Its evictions begin when the dry run of another plan has succeeded, because the pods fit only after that plan's evictions."
+}
+
+/// Reason `Ungating`: the members fit without an eviction, and get a nomination.
+pub fn capacity_reserved(placed: usize, domain: Option<&StoredDomain>) -> String {
+    format!("Capacity{} for {} is being reserved. No pod is evicted.", within(domain), pods(placed))
+}
+
+/// Reason `WaitingForTermination`: the members fit when pods have terminated that no plan evicts. `leaving` is not 0.
+pub fn fits_after_termination(placed: usize, domain: Option<&StoredDomain>, leaving: usize) -> String {
+    format!(
+        "{}{} once {} deleted. No pod is evicted.",
+        counted(placed, "pod fits", "pods fit"),
+        within(domain),
+        counted(leaving, "terminating pod there is", "terminating pods there are")
+    )
+}
+
+/// Added while a plan or departure cannot be stored. `why` has the words of the component that rejected the last write.
+pub fn not_stored(why: &str) -> String {
+    format!("No pod is evicted until the Preemption is stored, which is retried: {why}")
+}
+
+/// Reason `EvictionsLimited`, and an event: the limit on evictions per minute is reached, in a namespace or in the cluster. Readers of other
+/// namespaces do not see the name of the namespace.
+pub fn limit_reached(namespace: Option<&str>, most: u32, at: Timestamp) -> Sentence {
+    let begin = Sentence::from("Evictions in ");
+    let sentence = match namespace {
+        Some(namespace) => begin.detail(namespace, format!("namespace {namespace}"), "a namespace of its victims"),
+        None => begin.text("the cluster"),
+    };
+    sentence.text(format!(" are limited to {most} a minute; more are allowed at {at}."))
+}

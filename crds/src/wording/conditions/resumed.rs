@@ -1,0 +1,122 @@
+//! Why a new leader ends plans that an earlier leader stored: messages of `Preemption`s and of `Preempting=False`.
+
+use crate::object_key::ObjectKey;
+use crate::plan::StoredDomain;
+use crate::wording::Sentence;
+
+/// Cancelled: the stored plan does not match the cluster. `why` is a sentence of this file, or one of [the end of a plan](super::plan_end).
+pub fn not_valid(why: Sentence) -> Sentence {
+    Sentence::from("An earlier leader stored this plan, which is no longer valid: ").then(why)
+}
+
+/// The preemptor does not exist any more.
+pub fn preemptor_deleted() -> &'static str {
+    "its preemptor was deleted."
+}
+
+/// Another object has the name of the preemptor.
+pub fn preemptor_replaced() -> &'static str {
+    "its preemptor was deleted, and another object has the name."
+}
+
+/// The preemption policy of the preemptor is `Never` now.
+pub fn preemptor_never_preempts() -> &'static str {
+    "its preemptor may not preempt."
+}
+
+/// The priority of the preemptor is another one now.
+pub fn priority_changed(now: i32, planned: i32) -> String {
+    format!("its preemptor has priority {now}; the plan was made with priority {planned}.")
+}
+
+/// A placed pod does not belong to the preemptor.
+pub fn foreign_member(pod: &ObjectKey) -> String {
+    format!("pod {pod} does not belong to its preemptor.")
+}
+
+/// The preemptor must stay within one topology domain, and the plan has none.
+pub fn domain_missing(key: &str) -> String {
+    format!("its group must stay within one value of {key}, and the plan names none.")
+}
+
+/// The plan is for a topology domain with another key than the preemptor's.
+pub fn domain_of_another_key(key: &str, domain: &StoredDomain) -> String {
+    format!("its group must stay within one value of {key}, and the plan is for {domain}.")
+}
+
+/// The plan is for a topology domain, and the preemptor needs none.
+pub fn domain_not_asked_for(domain: &StoredDomain) -> String {
+    format!("the plan is for {domain}, and its preemptor asks for no domain.")
+}
+
+/// Why a victim must not be evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnsoundVictim {
+    /// It is a static pod.
+    Static,
+    /// Its namespace is protected.
+    Protected,
+    /// It is a critical add-on.
+    CriticalAddon,
+    /// Its priority is not below the preemptor's.
+    NotOfLowerPriority,
+    /// It belongs to another unit.
+    OtherUnit,
+}
+
+/// A victim must not be evicted for the plan.
+pub fn unsound_victim(pod: &ObjectKey, uid: &str, why: UnsoundVictim) -> Sentence {
+    Sentence::default().object("pod", pod, uid).text(match why {
+        UnsoundVictim::Static => " is a static pod.",
+        UnsoundVictim::Protected => " is in a protected namespace.",
+        UnsoundVictim::CriticalAddon => " is a critical add-on.",
+        UnsoundVictim::NotOfLowerPriority => " is not of lower priority.",
+        UnsoundVictim::OtherUnit => " would now be evicted alone or with other pods than in the plan.",
+    })
+}
+
+/// A PodGroup that would be disrupted as a whole has more pods than the plan lists.
+pub fn group_has_grown(group: &ObjectKey, uid: &str) -> Sentence {
+    Sentence::default().object("pod group", group, uid).text(" has more pods now.")
+}
+
+/// A guaranteed budget does not allow an eviction. `why` is shown only in the namespace of the victim.
+pub fn budget_guaranteed(pod: &ObjectKey, uid: &str, why: &str) -> Sentence {
+    let sentence = Sentence::default().object("pod", pod, uid).text(" has a guaranteed budget");
+    sentence.detail(&pod.namespace, format!(": {why}."), " that allows no eviction.")
+}
+
+/// Cancelled: some objects of the plan are missing. `why` says which.
+pub fn partially_stored(why: &str) -> String {
+    format!("An earlier leader ended while it stored this plan: {why}; no pod was evicted.")
+}
+
+/// Cancelled: the plan has no status.
+pub fn without_status() -> &'static str {
+    "An earlier leader ended before it wrote the status of this plan; no pod was evicted."
+}
+
+/// Cancelled: the preemptor has two plans, and this is the older one.
+pub fn older_plan() -> &'static str {
+    "Its preemptor has a newer plan."
+}
+
+/// Cancelled: a stored departure is of no PodGroup.
+pub fn departure_without_group() -> &'static str {
+    "It names no PodGroup."
+}
+
+/// Cancelled: critical add-ons were switched off since the plan was made.
+pub fn addons_switched_off() -> &'static str {
+    "Giveway no longer preempts for critical add-ons."
+}
+
+/// Cancelled: no leader resumed the plan.
+pub fn unknown_plan() -> &'static str {
+    "No decision belongs to this plan; no pod is evicted for it."
+}
+
+/// The status of a PodGroup shows a plan in flight that has ended.
+pub fn plan_has_ended() -> &'static str {
+    "The plan has ended."
+}

@@ -1,0 +1,179 @@
+//! Messages of events that are not messages of conditions, too.
+
+use super::conditions::disruption::others_are;
+use super::conditions::plan::NamedPreemptor;
+use super::conditions::pod_group::within;
+use super::{Sentence, agree, counted, pods};
+use crate::mode::Mode;
+use crate::object_key::ObjectKey;
+use crate::plan::StoredDomain;
+
+/// Reason `Evicting`, on the preemptor: the rehearsal of a plan has succeeded. A plan with evictions has a victim and a member.
+pub fn evicting(victims: usize, members: usize) -> String {
+    format!("Evicting {} for {}.", pods(victims), pods(members))
+}
+
+/// Reason `Ungating`, on the preemptor: the members fit now. A plan has a member.
+pub fn members_start(members: usize, domain: Option<&StoredDomain>) -> String {
+    let (fit, start) = (counted(members, "pod fits", "pods fit"), agree(members, "starts", "start"));
+    format!("{fit}{} and {start}.", within(domain))
+}
+
+/// On gated pods of a PodGroup and on their owner: why the PodGroup is pending. `why` is the message of its condition.
+pub fn group_pending(group: &str, why: &str) -> String {
+    format!("Pod group {group} is pending: {why}")
+}
+
+/// Reason `PodGroupNotFound`, on a pod of a gang by label: its PodGroup could not be created.
+pub fn group_not_created(group: &str, why: &str) -> String {
+    format!("Pod group {group} cannot be created: {why}. The pod stays gated until it can.")
+}
+
+/// Reason `PodGroupNotFound`, on a pod that names a template which does not exist.
+pub fn template_not_found(group: &ObjectKey, workload: &str, template: &str) -> String {
+    let ObjectKey { namespace, name } = group;
+    format!(
+        "Pod group {name} does not exist and cannot be created: workload {workload} with a template {template} was not found in namespace {namespace}. The pod waits until there is one."
+    )
+}
+
+/// Reason `PodGroupNotFound`, on a pod that names a PodGroup which does not exist.
+pub fn group_not_found(group: &ObjectKey) -> String {
+    let ObjectKey { namespace, name } = group;
+    format!("Pod group {name} does not exist in namespace {namespace}. The pod waits until it is created.")
+}
+
+/// Why the PodGroup of a gang by label cannot be created: its owner does not exist.
+pub fn owner_not_found(kind: &str, name: &str, namespace: &str) -> String {
+    format!("{kind} {name} was not found in namespace {namespace}")
+}
+
+/// Why the PodGroup of a gang by label cannot be created: its owner cannot be read. `why` has the words of the API server.
+pub fn owner_not_read(kind: &str, name: &str, why: &str) -> String {
+    format!("{kind} {name} cannot be read: {why}")
+}
+
+/// Reason `GuaranteedBudget`, on a budget that prevents a preemption: `withheld` of the `needed` members would fit only after evictions that
+/// it does not allow. `budget` is the planner's name for it.
+pub fn budget_prevents_preemption(
+    preemptor: NamedPreemptor<'_>,
+    priority: i32,
+    withheld: usize,
+    needed: usize,
+    budget: &str,
+) -> Sentence {
+    let needed = pods(needed);
+    Sentence::about(preemptor.kind(), preemptor.key, preemptor.uid).text(format!(
+        " of priority {priority} is pending: {withheld} of {needed} would fit only after evictions of pods of {budget}."
+    ))
+}
+
+/// Reason `EvictionRefused`, on a victim and its budgets. `why` is the answer of the API server.
+pub fn eviction_refused(pod: &ObjectKey, why: &str) -> String {
+    format!("The eviction of pod {pod} was refused: {why}")
+}
+
+/// On a PodGroup in mode `PodGroup` of which kube-scheduler preempted `pod`: why the `others`, at least one, are not evicted.
+pub fn others_not_evicted(pod: &str, others: usize, why: &str) -> String {
+    let others_are = others_are(others);
+    format!("kube-scheduler preempted pod {pod}. The {others_are} not evicted: {why}.")
+}
+
+/// Reason `EvictionsLimited`, on a partially scheduled gang. `limit` is the [sentence](super::conditions::progress::limit_reached) about the
+/// limit.
+pub fn partial_gang_evicted_later(limit: Sentence) -> Sentence {
+    Sentence::from("The gang is partially scheduled, and its pods are evicted later: ").then(limit)
+}
+
+fn addon(addon: Option<NamedPreemptor<'_>>) -> Sentence {
+    match addon {
+        Some(addon) => addon.after("critical add-on ".into()),
+        None => "the critical add-on".into(),
+    }
+}
+
+/// Reason `ReservedForCriticalAddon`, on a node: it has the taint. `preemptor` is `None` if its plan has ended.
+pub fn node_reserved(uid: &str, preemptor: Option<NamedPreemptor<'_>>) -> Sentence {
+    Sentence::from(format!("The taint CriticalAddonsOnly={uid}:NoSchedule keeps the node for "))
+        .then(addon(preemptor))
+        .text(" until it is bound, for ten minutes at most.")
+}
+
+/// Reason `ReservationEnded`, on a node: the taint was removed.
+pub fn node_released(uid: &str, preemptor: Option<NamedPreemptor<'_>>) -> Sentence {
+    Sentence::from(format!("The taint CriticalAddonsOnly={uid}:NoSchedule for "))
+        .then(addon(preemptor))
+        .text(" was removed.")
+}
+
+/// Reason `ModeUnknown`, on the ConfigMap that sets Giveway's mode. `why` names field and value.
+pub fn mode_unknown(why: &str, mode: Mode) -> String {
+    format!("{why}. The mode is {mode} until then.")
+}
+
+/// Why annotations of a pod were corrected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CorrectedPod<'a> {
+    /// It has no priority class, and had annotations that only a class gives.
+    WithoutClass,
+    /// It had a value that this class does not give.
+    WrongValue(&'a str),
+    /// The webhook did not see it, and it had no annotation of this class.
+    NotSeen(&'a str),
+}
+
+/// Reason `BackFilled`, on a pod: annotations were set (key and value) or removed (key), at least one of them.
+pub fn annotations_corrected(pod: CorrectedPod<'_>, set: &[(&str, &str)], removed: &[&str]) -> String {
+    let set: Vec<String> = set.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let (set, removed) = (set.join(" and "), removed.join(" and "));
+    let done = match (set.as_str(), removed.as_str()) {
+        (set, "") => format!("Set {set}"),
+        ("", removed) => format!("Removed {removed}"),
+        (set, removed) => format!("Set {set} and removed {removed}"),
+    };
+    match pod {
+        CorrectedPod::WithoutClass => {
+            format!("{done}: the pod has no priority class, and only a class gives these annotations.")
+        }
+        CorrectedPod::WrongValue(class) => {
+            format!("{done}: the pod had a value that priority class {class} does not give.")
+        }
+        CorrectedPod::NotSeen(class) => {
+            format!(
+                "Added {set} from priority class {class}: Giveway's webhook did not see the pod when it was created."
+            )
+        }
+    }
+}
+
+/// Reason `AuthorityCreated`, on a Secret: the first certificate authority of the webhook.
+pub fn authority_created(why: &str) -> String {
+    format!("A certificate authority was created for the webhook: {why}.")
+}
+
+/// Reason `AuthorityCreated`, on a Secret: the next certificate authority, which signs after `seconds`.
+pub fn next_authority_created(why: &str, seconds: u64) -> String {
+    format!(
+        "A new certificate authority was created for the webhook: {why}. It signs once API servers trust it, {seconds} s after it was announced to them."
+    )
+}
+
+/// Reason `CertificateUnusable`, on a Secret: API servers trust another certificate authority than the stored one.
+pub fn authority_not_trusted() -> &'static str {
+    "The stored certificate authority is not the one that API servers trust: it is announced to them before it signs."
+}
+
+/// Reason `AuthorityChanged`, on a Secret.
+pub fn authority_signs() -> &'static str {
+    "The new certificate authority signs from now on."
+}
+
+/// Reason `CertificateRenewed`, on a Secret.
+pub fn certificate_renewed(why: &str) -> String {
+    format!("The webhook's certificate was renewed: {why}.")
+}
+
+/// Reason `CertificateUnusable`, on a Secret: `certificate` names what it holds.
+pub fn certificate_unusable(certificate: &str, why: &str) -> String {
+    format!("{certificate} cannot be used: {why}")
+}
