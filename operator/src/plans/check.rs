@@ -4,9 +4,11 @@
 use super::{Ending, Flight, LONGEST_WAIT, Now, current};
 use crate::clock::Clock;
 use crate::model::Model;
-use crate::speaker::words::{Sentence, agree, counted, part_of};
 use giveway_crds::plan::PlanState;
 use giveway_crds::policy::DisruptionMode;
+use giveway_crds::wording::Sentence;
+use giveway_crds::wording::conditions::addon;
+use giveway_crds::wording::conditions::plan_end::{self, VictimChange};
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod};
 use giveway_planner::{Context, Decision, Preemptor, rescue};
@@ -36,12 +38,7 @@ impl Flight {
     /// Returns why the plan must fail because the taint of its node could not be added, as a sentence.
     pub(super) fn taint_failure(&self) -> Option<Sentence> {
         let (rescue, member) = self.rescue.as_ref().zip(self.members.first())?;
-        rescue.add.exhausted().then(|| {
-            Sentence::from("Reserving a node with a taint for ").object("pod", &member.pod, &member.uid).text(format!(
-                " failed {}; the operator's log has the answers of the API server.",
-                counted(rescue.add.tries(), "time", "times")
-            ))
-        })
+        rescue.add.exhausted().then(|| addon::taint_failed(&member.pod, &member.uid, rescue.add.tries()))
     }
 
     /// Returns how the plan ends if it has become obsolete: the preemptor or a member was deleted, fewer members than
@@ -53,7 +50,7 @@ impl Flight {
         let without = |message: String| Some(Ending { again: true, ..ending(PlanState::Cancelled, message) });
         if let Preemptor::Group(key) = &self.preemptor {
             let Some(group) = cluster.group(key).filter(|group| group.uid == self.plan.preemptor.uid) else {
-                return cancelled("The pod group was deleted.".into());
+                return cancelled(plan_end::group_deleted().into());
             };
             if let Some(min) = group.min_count {
                 let placed: BTreeSet<&str> = self.members.iter().map(|m| m.uid.as_str()).collect();
@@ -64,8 +61,7 @@ impl Flight {
                     .count();
                 let missing = min.saturating_sub(cluster.finished(group));
                 if have < missing {
-                    let needed = counted(missing, "needed pod", "needed pods");
-                    return cancelled(format!("Only {have} of the {needed} still {}.", agree(have, "fits", "fit")));
+                    return cancelled(plan_end::too_few_members(have, missing));
                 }
             }
         }
@@ -74,13 +70,10 @@ impl Flight {
         for member in &self.members {
             match current(cluster, &member.pod, &member.uid) {
                 None if !ungated => {
-                    return without(format!("Pod {}, which has a placement in the plan, was deleted.", member.pod));
+                    return without(plan_end::member_deleted(&member.pod));
                 }
                 Some(pod) if !pod.live() && !ungated => {
-                    return without(format!(
-                        "Pod {}, which has a placement in the plan, has ended or is being deleted.",
-                        member.pod
-                    ));
+                    return without(plan_end::member_ended(&member.pod));
                 }
                 Some(pod) if pod.live() && pod.node.is_none() => unbound += 1,
                 _ => {}
@@ -91,13 +84,9 @@ impl Flight {
         }
         let bound = self.bound(cluster);
         Some(if self.plan.state == PlanState::Planned && self.evicts() {
-            ending(
-                PlanState::Cancelled,
-                "kube-scheduler bound the pods before the first eviction; no pod was evicted.".to_owned(),
-            )
+            ending(PlanState::Cancelled, plan_end::bound_without_evictions().to_owned())
         } else {
-            let were = part_of(bound, self.members.len(), ("placed pod", "placed pods"), ("was", "were"));
-            ending(PlanState::Completed, format!("{were} bound."))
+            ending(PlanState::Completed, plan_end::completed(bound, self.members.len()))
         })
     }
 
@@ -153,16 +142,13 @@ impl Flight {
         let cluster = &model.cluster;
         // Capacity for the minimum number of members is enough, even if not all members fit.
         if self.fitting_members(cluster, context).is_some() || self.placeholders_suffice(cluster, context) {
-            return Some("Capacity became free; no pod was evicted.".into());
+            return Some(plan_end::capacity_became_free().into());
         }
-        if let Some(why) = self.must_stay(model) {
-            return Some(Sentence::from("No pod was evicted: ").then(why));
-        }
-        if let Some(why) = self.another_unit(cluster) {
-            return Some(Sentence::from("No pod was evicted: ").then(why));
+        if let Some(why) = self.must_stay(model).or_else(|| self.another_unit(cluster)) {
+            return Some(plan_end::no_pod_evicted(why));
         }
         let fits = self.fits_then(cluster, context);
-        fits.err().map(|why| format!("The plan does not fit any more; no pod was evicted: {why}").into())
+        fits.err().map(|why| plan_end::outdated(&why).into())
     }
 
     /// Returns the reason if a unit of which no pod was evicted yet is not the same as in the plan: its priority is not
@@ -175,20 +161,19 @@ impl Flight {
         let started = self.units_with_evictions();
         for victim in self.victims.iter().filter(|v| !v.asked() && !started.contains(&v.unit)) {
             let Some(pod) = current(cluster, &victim.pod, &victim.uid) else { continue };
-            let why = if cluster.effective_priority(pod) >= self.priority {
-                " is not of lower priority any more."
+            let change = if cluster.effective_priority(pod) >= self.priority {
+                VictimChange::NotOfLowerPriority
             } else if cluster.is_critical_addon(pod) {
-                " is a critical add-on now."
+                VictimChange::CriticalAddon
             } else if pod.live() && !self.is_disrupted_with(cluster, pod, victim.unit) {
-                " would now be evicted alone or with other pods than in the plan."
+                VictimChange::OtherUnit
             } else {
                 continue;
             };
-            return Some(Sentence::default().object("pod", &victim.pod, &victim.uid).text(why));
+            return Some(plan_end::victim_changed(&victim.pod, &victim.uid, change));
         }
         let (key, uid) = self.grown_units(cluster).into_iter().map(|unit| self.group_of(cluster, unit)).next()?;
-        let named = Sentence::default().object("pod group", &key, &uid);
-        Some(named.text(" has more pods than when the plan was made."))
+        Some(plan_end::victim_group_has_grown(&key, &uid))
     }
 
     /// Returns true if a pod is disrupted together with the unit that lists it in the plan: with its PodGroup in
@@ -248,11 +233,11 @@ impl Flight {
             self.rechecked = Some(clock.now);
             return;
         };
-        let what = match self.rescue {
-            Some(_) => "The plan is no longer valid: ",
-            None => "The plan does not fit any more; no other pod is evicted: ",
+        let message = match self.rescue {
+            Some(_) => plan_end::not_valid(why),
+            None => plan_end::does_not_fit(why),
         };
-        self.drop_plan(PlanState::Cancelled, Sentence::from(what).then(why));
+        self.drop_plan(PlanState::Cancelled, message);
     }
 
     /// Returns true if the first eviction must wait: the members fit only after evictions of other plans that may still be rejected. Cancels
@@ -278,8 +263,7 @@ impl Flight {
         }
         let since = *self.depends_since.get_or_insert(clock.now);
         if clock.now.duration_since(since) >= LONGEST_WAIT {
-            let why = "Its members fit only after the evictions of another plan, whose dry run has not succeeded for a minute.";
-            self.drop_plan(PlanState::Cancelled, why);
+            self.drop_plan(PlanState::Cancelled, plan_end::depends_for_too_long());
         }
         true
     }

@@ -5,6 +5,7 @@
 use super::{Flight, current};
 use crate::model::Model;
 use giveway_crds::plan::StoredDomain;
+use giveway_crds::wording::conditions::{plan_end, resumed};
 use giveway_planner::{Cluster, Context, Placement, Preemptor, SmolStr};
 use std::collections::BTreeSet;
 
@@ -35,20 +36,15 @@ impl Flight {
         }
         let outside = |node: &str| cluster.node(node).is_some() && !holds(cluster, domain, node);
         if let Some(member) = self.members.iter().find(|member| outside(&member.node)) {
-            return Some(format!("Node {}, planned for pod {}, is not in {domain} any more.", member.node, member.pod));
+            return Some(plan_end::node_outside_domain(&member.node, &member.pod, domain));
         }
         // The other pods of the PodGroup are bound to a node, or were ungated with a node selector for their domain.
         let Preemptor::Group(group) = &self.preemptor else { return None };
         cluster.members(group).filter(|pod| pod.live()).find_map(|pod| match &pod.node {
-            Some(node) if outside(node) => {
-                Some(format!("Pod {} of the group has node {node}, which is not in {domain}.", pod.key))
-            }
+            Some(node) if outside(node) => Some(plan_end::member_outside_domain(&pod.key, node, domain)),
             None if !pod.gated => {
                 let value = pod.asks_for(&domain.key).filter(|value| *value != domain.value)?;
-                Some(format!(
-                    "Pod {} of the group was ungated for {}={value}, and not to {domain}.",
-                    pod.key, domain.key
-                ))
+                Some(plan_end::member_ungated_for(&pod.key, &with_value(domain, value), domain))
             }
             _ => None,
         })
@@ -61,8 +57,7 @@ impl Flight {
         let waiting = self.members.iter().filter_map(|m| current(cluster, &m.pod, &m.uid));
         let mut asking = waiting.filter_map(|pod| Some((pod, pod.asks_for(&domain.key)?)));
         let (pod, value) = asking.find(|(_, value)| *value != domain.value)?;
-        let asked = StoredDomain { key: domain.key.clone(), value: value.to_owned() };
-        Some(format!("Pod {} asks for {asked} in its own nodeSelector, and its group is placed in {domain}.", pod.key))
+        Some(plan_end::member_asks_for(&pod.key, &with_value(domain, value), domain))
     }
 
     /// Returns the reason if the domain of a resumed plan does not match the topology constraint of its PodGroup.
@@ -72,16 +67,17 @@ impl Flight {
             Preemptor::Pod(_) => None,
         };
         match (asked, &self.plan.domain) {
-            (Some(key), None) => {
-                Some(format!("its group must stay within one value of {key}, and the plan names none."))
-            }
-            (Some(key), Some(domain)) if domain.key != key => {
-                Some(format!("its group must stay within one value of {key}, and the plan is for {domain}."))
-            }
-            (None, Some(domain)) => Some(format!("the plan is for {domain}, and its preemptor asks for no domain.")),
+            (Some(key), None) => Some(resumed::domain_missing(key)),
+            (Some(key), Some(domain)) if domain.key != key => Some(resumed::domain_of_another_key(key, domain)),
+            (None, Some(domain)) => Some(resumed::domain_not_asked_for(domain)),
             _ => None,
         }
     }
+}
+
+/// Returns the domain of the same key with this value.
+fn with_value(domain: &StoredDomain, value: &str) -> StoredDomain {
+    StoredDomain { key: domain.key.clone(), value: value.to_owned() }
 }
 
 /// Returns true if a node is in the topology domain.

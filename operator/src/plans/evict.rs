@@ -5,8 +5,8 @@ use super::{Advance, Flight, Now, VictimPod, current};
 use crate::messages::call::Call;
 use crate::messages::command::{Command, EvictCall, EvictOutcome, EvictionCause};
 use crate::model::Model;
-use crate::speaker::words::Sentence;
 use giveway_crds::plan::PlanState;
+use giveway_crds::wording::conditions::plan_end::{EvictionFailure, eviction_failed};
 use giveway_planner::model::{ObjectKey, Pod};
 use giveway_planner::rescue::Step;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,28 +22,22 @@ impl Flight {
         let (is_exhausted, unit) = (call.exhausted(), victim.unit);
         victim.accepted |= outcome.is_accepted();
         match outcome {
-            EvictOutcome::Refused(why) => self.leave_out(uid, REFUSED, why, FOR_ITS_BUDGET),
+            EvictOutcome::Refused(why) => self.leave_out(uid, EvictionFailure::Budget, why),
             EvictOutcome::Rejected(why) => {
                 self.forbidden.insert(uid.into());
-                self.leave_out(uid, REFUSED, why, REJECTED);
+                self.leave_out(uid, EvictionFailure::Rejected, why);
             }
             EvictOutcome::Error(why) if is_exhausted && !self.units_with_evictions().contains(&unit) => {
-                self.leave_out(
-                    uid,
-                    " failed repeatedly: ",
-                    why,
-                    "the operator's log has the answers of the API server",
-                );
+                self.leave_out(uid, EvictionFailure::Failed, why);
             }
             _ => {}
         }
     }
 
-    /// Cancels the plan because a victim cannot be evicted. The next plan leaves this victim out. The sentence is about its eviction: `what`
-    /// happened, and `why`, or `elsewhere` for readers of other namespaces.
-    fn leave_out(&mut self, uid: &str, what: &str, why: &str, elsewhere: &str) {
+    /// Cancels the plan because a victim cannot be evicted. The next plan leaves this victim out.
+    fn leave_out(&mut self, uid: &str, failure: EvictionFailure, why: &str) {
         let Some(victim) = self.victims.iter().find(|victim| victim.uid == uid) else { return };
-        let sentence = refusal(victim, what, why, elsewhere);
+        let sentence = eviction_failed(&victim.pod, &victim.uid, failure, why);
         self.refused.insert(uid.into(), why.to_owned());
         self.drop_plan(PlanState::Cancelled, sentence);
     }
@@ -118,7 +112,7 @@ impl Flight {
         });
         let first = refused.iter().next().and_then(|(uid, why)| {
             let victim = self.victims.iter().find(|v| v.uid == *uid)?;
-            Some(refusal(victim, REFUSED, why, FOR_ITS_BUDGET))
+            Some(eviction_failed(&victim.pod, &victim.uid, EvictionFailure::Budget, why))
         });
         let Some(message) = first else { return false };
         self.drop_plan(PlanState::Cancelled, message);
@@ -176,17 +170,4 @@ impl Flight {
             .filter(|unit| self.plan.victims[*unit].kind == "PodGroup")
             .collect()
     }
-}
-
-/// What happened to an eviction that was refused or rejected.
-const REFUSED: &str = " was refused: ";
-/// The reason of a refusal, as shown in other namespaces than the victim's.
-const FOR_ITS_BUDGET: &str = "its disruption budget does not allow it";
-/// The same of a rejection by admission.
-const REJECTED: &str = "it is not allowed";
-
-/// Returns a sentence about the eviction of a victim. The API server's message is shown only in the victim's namespace.
-fn refusal(victim: &VictimPod, what: &str, why: &str, elsewhere: &str) -> Sentence {
-    let eviction = Sentence::from("The eviction of ").object("pod", &victim.pod, &victim.uid);
-    eviction.text(what).detail(&victim.pod.namespace, why, elsewhere)
 }

@@ -42,7 +42,7 @@ pub use ration::{ReachedLimit, limit_sentence};
 pub use rehearsal::RejectedCall;
 pub use rescue::AddonRescue;
 pub use reservations::EndedReservations;
-pub use sentences::{describe, plan_message, preemptor_reference, victim_message, within, would_evict};
+pub use sentences::{effect, named, plan_message, preemptor_reference, victim_message};
 #[cfg(test)]
 pub(crate) use summary::VISITS;
 pub use ungating::WaitForScheduler;
@@ -53,9 +53,10 @@ use crate::messages::call::Call;
 use crate::messages::command::Command;
 use crate::model::Model;
 use crate::model::scheduler::{SchedulerPace, SchedulerWait};
-use crate::speaker::words::Sentence;
 use check::Check;
 use giveway_crds::plan::{PlanState, StoredPlan};
+use giveway_crds::wording::Sentence;
+use giveway_crds::wording::conditions::plan_end;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod};
 use giveway_planner::{Context, Placement, Preemptor};
@@ -500,7 +501,7 @@ impl Flight {
         if self.ending.is_none()
             && let Some(why) = self.changed_preemptor(model)
         {
-            self.drop_plan(PlanState::Cancelled, format!("The plan is no longer valid: {why}"));
+            self.drop_plan(PlanState::Cancelled, plan_end::not_valid(why.into()));
         }
         if self.ending.is_none()
             && let Some(why) = self.taint_failure()

@@ -3,10 +3,10 @@
 //! later.
 
 use super::{Flight, current};
-use crate::speaker::words::Sentence;
 use giveway_crds::plan::PlanState;
+use giveway_crds::wording::conditions::plan_end;
 use giveway_planner::SmolStr;
-use giveway_planner::model::{Cluster, Pod};
+use giveway_planner::model::Cluster;
 
 impl Flight {
     /// Cancels the plan if a victim whose eviction was not accepted yet is protected. Evictions that have not been sent
@@ -21,19 +21,14 @@ impl Flight {
         let Some(first) = excluded.first().and_then(|uid| self.victims.iter().find(|victim| victim.uid == *uid)) else {
             return;
         };
-        let why = current(cluster, &first.pod, &first.uid).and_then(|pod| why_protected(cluster, pod));
+        let pod = current(cluster, &first.pod, &first.uid);
+        let message = pod.and_then(|pod| Some((pod, cluster.protection(&pod.key.namespace)?))).map(|(pod, why)| {
+            plan_end::victim_protected(self.requested_evictions() > 0, &pod.key, &pod.uid, &why.to_string())
+        });
         self.forbidden.extend(excluded);
         self.hold();
-        if let Some(why) = why {
-            let what =
-                if self.requested_evictions() == 0 { "No pod was evicted: " } else { "No other pod is evicted: " };
-            self.drop_plan(PlanState::Cancelled, Sentence::from(what).then(why));
+        if let Some(message) = message {
+            self.drop_plan(PlanState::Cancelled, message);
         }
     }
-}
-
-/// Returns the reason why pods in the pod's namespace must not be evicted, as a sentence that starts with the pod.
-pub(super) fn why_protected(cluster: &Cluster, pod: &Pod) -> Option<Sentence> {
-    let why = cluster.protection(&pod.key.namespace)?;
-    Some(Sentence::default().object("pod", &pod.key, &pod.uid).text(format!(" must not be evicted: {why}.")))
 }

@@ -9,8 +9,9 @@ use super::{Flight, current};
 use crate::clock::Clock;
 use crate::limits::rates::{Full, Need, RateTally};
 use crate::model::Model;
-use crate::speaker::words::{Names, Sentence};
 use giveway_crds::plan::PlanState;
+use giveway_crds::wording::conditions::progress;
+use giveway_crds::wording::{Names, Sentence};
 use giveway_planner::SmolStr;
 use k8s_openapi::jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,12 +37,7 @@ impl ReachedLimit {
 
 /// Returns a sentence about the limit that is reached and when it allows evictions again.
 pub fn limit_sentence(full: &Full, at: Timestamp) -> Sentence {
-    let begin = Sentence::from("Evictions in ");
-    let sentence = match &full.namespace {
-        Some(namespace) => begin.detail(namespace, format!("namespace {namespace}"), "a namespace of its victims"),
-        None => begin.text("the cluster"),
-    };
-    sentence.text(format!(" are limited to {} a minute; more are allowed at {at}.", full.most))
+    progress::limit_reached(full.namespace.as_deref(), full.most, at)
 }
 
 impl Flight {

@@ -15,8 +15,9 @@ use crate::messages::call::Call;
 use crate::messages::command::{Command, EvictCall};
 use crate::messages::report::{CallError, MemberCall};
 use crate::model::Model;
-use crate::speaker::words::Sentence;
 use giveway_crds::plan::{PlanState, StoredDomain};
+use giveway_crds::wording::Sentence;
+use giveway_crds::wording::conditions::plan_end;
 use giveway_planner::model::{Cluster, ObjectKey};
 use giveway_planner::{Preemptor, SmolStr};
 use std::collections::BTreeSet;
@@ -59,11 +60,11 @@ impl RejectedCall {
 
     /// Returns a sentence about the rejection. It ends with the words of the component that rejected the call.
     pub fn sentence(&self) -> Sentence {
-        let what = match self.call {
-            MemberCall::Nominate => "The nomination of a node for ",
-            MemberCall::Ungate => "The removal of the scheduling gate of ",
+        let sentence = match self.call {
+            MemberCall::Nominate => plan_end::nomination_rejected,
+            MemberCall::Ungate => plan_end::ungating_rejected,
         };
-        Sentence::from(what).object("pod", &self.pod, &self.uid).text(format!(" was rejected: {}", self.words))
+        sentence(&self.pod, &self.uid, &self.words)
     }
 }
 

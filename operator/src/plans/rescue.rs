@@ -12,9 +12,11 @@ use crate::clock::Clock;
 use crate::messages::call::Call;
 use crate::messages::command::Command;
 use crate::model::Model;
-use crate::speaker::words::{Sentence, part_of};
 use giveway_crds::critical;
 use giveway_crds::plan::{PlanState, StoredRescue};
+use giveway_crds::wording::Sentence;
+use giveway_crds::wording::conditions::addon::{self, AddonEvictions};
+use giveway_crds::wording::conditions::plan_end::{self, VictimChange};
 use giveway_planner::model::{Cluster, Pod};
 use giveway_planner::rescue::{self, Step, Terms, taint};
 use std::sync::Arc;
@@ -166,24 +168,18 @@ impl Flight {
         self.rescue.as_ref()?;
         let member = self.members.first()?;
         let ending = |state, message: String| Some(Ending { state, message: message.into(), again: false });
-        let none = self.requested_evictions() == 0 && !self.victims.iter().any(|victim| victim.accepted);
         let accepted = self.victims.iter().filter(|victim| victim.accepted).count();
-        let evicted = part_of(accepted, self.victims.len(), ("pod", "pods"), ("was", "were"));
-        let harm = if none { "no pod was evicted".to_owned() } else { format!("{evicted} evicted") };
+        let was_requested = self.requested_evictions() > 0 || accepted > 0;
+        let evictions =
+            AddonEvictions { accepted: Some(accepted).filter(|_| was_requested), victims: self.victims.len() };
         let Some(pod) = current(cluster, &member.pod, &member.uid).filter(|pod| pod.live()) else {
-            return ending(PlanState::Cancelled, format!("Pod {} was deleted or has ended; {harm}.", member.pod));
+            return ending(PlanState::Cancelled, addon::deleted(&member.pod, evictions));
         };
         match &pod.node {
-            Some(node) if *node == member.node => {
-                ending(PlanState::Completed, format!("It was bound to node {node}; {harm}."))
-            }
-            Some(node) => {
-                ending(PlanState::Cancelled, format!("kube-scheduler bound it to node {node} instead; {harm}."))
-            }
+            Some(node) if *node == member.node => ending(PlanState::Completed, addon::bound(node, evictions)),
+            Some(node) => ending(PlanState::Cancelled, addon::bound_elsewhere(node, evictions)),
             None if self.is_late(clock) => {
-                let minutes = LONGEST.as_secs() / 60;
-                let message = format!("The scheduler did not bind it to node {} in {minutes} minutes.", member.node);
-                ending(PlanState::Failed, message)
+                ending(PlanState::Failed, addon::not_bound(&member.node, LONGEST.as_secs() / 60))
             }
             None => None,
         }
@@ -204,15 +200,11 @@ impl Flight {
         let rescue = self.rescue.as_ref()?;
         let key = self.preemptor.key();
         if let Some(pod) = model.cluster.pod(key).filter(|pod| !rescue.terms.evicts_for(pod)) {
-            return Some(Sentence::default().object("pod", key, &pod.uid).text(" is not a critical add-on any more."));
+            return Some(plan_end::not_critical_any_more(key, &pod.uid));
         }
         let victims = self.victims.iter().map(|victim| victim.uid.clone()).collect();
         let pod = rescue::must_stay(&model.cluster, key, &victims, &rescue.terms)?;
-        Some(
-            Sentence::default()
-                .object("pod", &pod.key, &pod.uid)
-                .text(" must not be evicted: it is critical itself now."),
-        )
+        Some(plan_end::victim_changed(&pod.key, &pod.uid, VictimChange::Critical))
     }
 }
 

@@ -5,9 +5,10 @@
 
 use super::{Flight, current};
 use crate::model::Model;
-use crate::speaker::words::Sentence;
 use giveway_crds::plan::{PlanState, StoredVictim};
 use giveway_crds::policy::PreemptionPolicy;
+use giveway_crds::wording::Sentence;
+use giveway_crds::wording::conditions::resumed::{self, UnsoundVictim};
 use giveway_planner::model::{ObjectKey, Pod};
 use giveway_planner::{Context, Preemptor};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,10 +32,7 @@ impl Flight {
         let unsound: BTreeSet<usize> = unsound.into_iter().map(|(index, _)| index).collect();
         // Units that failed the check are not evicted, not even if some of their pods were.
         self.victims.retain(|victim| !unsound.contains(&victim.unit));
-        self.drop_plan(
-            PlanState::Cancelled,
-            Sentence::from("An earlier leader stored this plan, which is no longer valid: ").then(problem),
-        );
+        self.drop_plan(PlanState::Cancelled, resumed::not_valid(problem));
     }
 
     /// Returns the reason if a plan that may still evict pods is not for this preemptor any more: a priority class can be deleted and
@@ -60,19 +58,18 @@ impl Flight {
             Preemptor::Group(key) => cluster.group(key).map(|group| (&group.uid, group.policy)),
             Preemptor::Pod(key) => cluster.pod(key).map(|pod| (&pod.uid, cluster.effective_policy(pod))),
         };
-        let Some((uid, policy)) = found else { return Some("its preemptor was deleted.".to_owned()) };
+        let Some((uid, policy)) = found else { return Some(resumed::preemptor_deleted().to_owned()) };
         if *uid != said.uid {
-            return Some("its preemptor was deleted, and another object has the name.".to_owned());
+            return Some(resumed::preemptor_replaced().to_owned());
         }
         if self.lacks_class(model) {
             return None;
         }
         if policy == PreemptionPolicy::Never && self.rescue.is_none() {
-            return Some("its preemptor may not preempt.".to_owned());
+            return Some(resumed::preemptor_never_preempts().to_owned());
         }
         let now = model.priority_of(&self.preemptor).unwrap_or(0);
-        (now != said.priority)
-            .then(|| format!("its preemptor has priority {now}; the plan was made with priority {}.", said.priority))
+        (now != said.priority).then(|| resumed::priority_changed(now, said.priority))
     }
 
     /// Returns the reason if a placed pod that exists does not belong to the preemptor.
@@ -83,7 +80,7 @@ impl Flight {
         };
         let placed = self.members.iter().filter_map(|m| current(&model.cluster, &m.pod, &m.uid));
         let foreign = placed.into_iter().find(|pod| !own(pod))?;
-        Some(format!("pod {} does not belong to its preemptor.", foreign.key))
+        Some(resumed::foreign_member(&foreign.key))
     }
 
     /// Returns the reason why a unit must not be evicted for this plan.
@@ -100,19 +97,19 @@ impl Flight {
         let priority = |pod: &Pod| if is_started { unit.priority } else { cluster.effective_priority(pod) };
         for pod in here.iter().copied().filter(|pod| pod.live()) {
             let wrong = if pod.mirror {
-                " is a static pod."
+                UnsoundVictim::Static
             } else if cluster.protection(&pod.key.namespace).is_some() {
-                " is in a protected namespace."
+                UnsoundVictim::Protected
             } else if self.rescue.is_none() && cluster.is_critical_addon(pod) {
-                " is a critical add-on."
+                UnsoundVictim::CriticalAddon
             } else if self.rescue.is_none() && priority(pod) >= self.priority {
-                " is not of lower priority."
+                UnsoundVictim::NotOfLowerPriority
             } else if !self.is_disrupted_with(cluster, pod, index) {
-                " would now be evicted alone or with other pods than in the plan."
+                UnsoundVictim::OtherUnit
             } else {
                 continue;
             };
-            return Some(Sentence::default().object("pod", &pod.key, &pod.uid).text(wrong));
+            return Some(resumed::unsound_victim(&pod.key, &pod.uid, wrong));
         }
         // If a pod was evicted, the planned pods are evicted. Otherwise the PodGroup must not have grown, because it
         // has to be disrupted as a whole.
@@ -120,7 +117,7 @@ impl Flight {
             && untouched
             && cluster.members(&key).any(|p| p.live() && p.bound() && !planned.contains(p.uid.as_str()));
         let uid = cluster.group(&key).map(|group| group.uid.clone()).unwrap_or_default();
-        grown.then(|| Sentence::default().object("pod group", &key, &uid).text(" has more pods now."))
+        grown.then(|| resumed::group_has_grown(&key, &uid))
     }
 
     /// Returns the reason if the evictions of the remaining victims would violate a guaranteed budget.
@@ -130,8 +127,7 @@ impl Flight {
         let breaches = model.breaches(here.filter(|pod| pod.live()).filter(guarded), &BTreeMap::new());
         let (uid, why) = breaches.into_iter().next()?;
         let pod = &self.victims.iter().find(|v| v.uid == uid)?.pod;
-        let sentence = Sentence::default().object("pod", pod, &uid).text(" has a guaranteed budget");
-        Some(sentence.detail(&pod.namespace, format!(": {why}."), " that allows no eviction."))
+        Some(resumed::budget_guaranteed(pod, &uid, &why))
     }
 
     /// Returns the reason if the members do not fit any more. This is not checked in state `Ungating`, because

@@ -2,8 +2,9 @@
 
 use super::{Advance, Check, Ending, Flight, Now, VictimPod, current, has_been_removed};
 use crate::clock::Clock;
-use crate::speaker::words::Sentence;
 use giveway_crds::plan::PlanState;
+use giveway_crds::wording::Sentence;
+use giveway_crds::wording::conditions::plan_end;
 use giveway_planner::SmolStr;
 use giveway_planner::model::Cluster;
 use giveway_planner::{Context, Placement, Preemptor, Respect};
@@ -55,14 +56,11 @@ impl Flight {
             // `postponed` is reset here, so that a plan is replaced at most once.
             if std::mem::take(&mut self.postponed) && !self.renewed && self.new_plan_evicts_fewer(cluster, context) {
                 self.superseded = true;
-                self.drop_plan(
-                    PlanState::Cancelled,
-                    "Capacity became free for some of the pods: a new plan evicts fewer pods.",
-                );
+                self.drop_plan(PlanState::Cancelled, plan_end::fewer_victims());
                 return;
             }
         } else if let Err(why) = self.fits_then(cluster, context) {
-            self.drop_plan(PlanState::Cancelled, format!("The plan became infeasible: {why}"));
+            self.drop_plan(PlanState::Cancelled, plan_end::became_infeasible(&why));
             return;
         }
         self.maintain_reservations(cluster, clock, out);
@@ -154,12 +152,11 @@ impl Flight {
                 let fits_now = victims_removed && fits(&BTreeSet::new()).is_ok();
                 if !fits_now && let Err(why) = fits(&self.leaving(cluster, context)) {
                     let lingers = |victim: &&VictimPod| context.lingering.contains(&victim.uid);
-                    let what = match self.victims.iter().find(lingers) {
-                        Some(victim) => Sentence::about("pod", &victim.pod, &victim.uid)
-                            .text(" has not terminated in time, and the plan does not wait for it any more"),
-                        None => "The plan became infeasible while victims terminated".into(),
+                    let message = match self.victims.iter().find(lingers) {
+                        Some(victim) => plan_end::victim_is_overdue(&victim.pod, &victim.uid, &why),
+                        None => Sentence::from(plan_end::became_infeasible_after_evictions(&why)),
                     };
-                    self.drop_plan(PlanState::Cancelled, what.text(format!(": {why}")));
+                    self.drop_plan(PlanState::Cancelled, message);
                     return;
                 }
                 if fits_now { Check::FitsNow } else { Check::FitsThen }
@@ -181,7 +178,7 @@ impl Flight {
             {
                 // Second attempt (KEP-5710): other capacity that is free may be used, without any further eviction. The members stay
                 // nominated until they are nominated for the next plan, so that no pod of the same priority takes the capacity of either.
-                let message = "Victims terminate slowly, and other capacity is free now.".into();
+                let message = plan_end::other_capacity_is_free().into();
                 self.end(Ending { state: PlanState::Cancelled, message, again: true });
                 return;
             }

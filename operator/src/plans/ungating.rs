@@ -25,6 +25,8 @@ use crate::clock::Clock;
 use crate::model::Model;
 use crate::model::scheduler::{SILENCE, SchedulerProgress};
 use giveway_crds::plan::PlanState;
+use giveway_crds::wording::conditions::plan_end::{self, UnboundReport};
+use giveway_crds::wording::conditions::progress;
 use giveway_planner::model::Cluster;
 use giveway_planner::{Context, Placement, Respect};
 use std::collections::BTreeSet;
@@ -48,22 +50,10 @@ impl WaitForScheduler {
     /// Returns a sentence for the preemptor's status.
     pub fn sentence(&self) -> String {
         match self.progress {
-            SchedulerProgress::Down => {
-                "The plan waits for at most ten minutes for kube-scheduler, which does not renew its Lease and may be down."
-                    .to_owned()
-            }
-            SchedulerProgress::Idle => {
-                "The plan waits for at most ten minutes for kube-scheduler, which has decided about no pod since the pods were ungated."
-                    .to_owned()
-            }
-            SchedulerProgress::Crowded => {
-                "The plan waits for at most ten minutes until pods have terminated that other plans evict from the same nodes. Until then kube-scheduler has capacity for only some of the nominated pods."
-                    .to_owned()
-            }
-            _ => {
-                let pods = crate::speaker::words::pods(usize::try_from(self.bindings_per_minute).unwrap_or(usize::MAX));
-                format!("The plan waits for kube-scheduler, which binds {pods} per minute.")
-            }
+            SchedulerProgress::Down => progress::scheduler_is_down().to_owned(),
+            SchedulerProgress::Idle => progress::scheduler_is_idle().to_owned(),
+            SchedulerProgress::Crowded => progress::nodes_are_crowded().to_owned(),
+            _ => progress::scheduler_is_busy(self.bindings_per_minute),
         }
     }
 }
@@ -121,16 +111,13 @@ impl Flight {
         let leaving = self.leaving(cluster, context);
         if let Err(why) = self.still_fits(cluster, &waiting, context, &leaving) {
             self.note_rejected(model, &waiting);
-            let said = said_of_rejected(model, &waiting);
-            self.drop_plan(PlanState::Failed, format!("kube-scheduler could not bind every ungated pod: {why}{said}"));
+            let message = plan_end::could_not_bind(&why, first_rejected(model, &waiting));
+            self.drop_plan(PlanState::Failed, message);
         } else if late {
             let fits_since = self.rescue.as_ref().and_then(|rescue| rescue.fits_since);
             let since = fits_since.or(self.binding_wait.map(|wait| wait.since)).unwrap_or(clock.now);
             let waited = clock.now.duration_since(since).as_secs();
-            let message = format!(
-                "kube-scheduler did not bind every ungated pod within {waited} s{}",
-                said_by_scheduler(model, &waiting, progress)
-            );
+            let message = not_bound_in_time(model, &waiting, progress, waited);
             self.note_unbound(model, &waiting, progress, limits.scheduler.is_down);
             self.drop_plan(PlanState::Failed, message);
         }
@@ -237,28 +224,24 @@ fn rejection<'m>(model: &'m Model, member: &Placement) -> Option<&'m str> {
     model.scheduler_report(&member.pod).filter(|report| report.is_error).map(|report| report.message.as_str())
 }
 
-/// Returns a sentence with kube-scheduler's message about the first member that it could not bind to a feasible node.
-fn said_of_rejected(model: &Model, waiting: &[Placement]) -> String {
-    let said = waiting.iter().find_map(|member| Some((&member.pod.name, rejection(model, member)?)));
-    said.map(|(pod, said)| format!(" kube-scheduler says of pod {pod}: {said}")).unwrap_or_default()
+/// Returns the first member that kube-scheduler could not bind to a feasible node, and its message about it.
+fn first_rejected<'a>(model: &'a Model, waiting: &'a [Placement]) -> Option<(&'a str, &'a str)> {
+    waiting.iter().find_map(|member| Some((member.pod.name.as_str(), rejection(model, member)?)))
 }
 
-/// Returns the end of a sentence about pods that kube-scheduler has not bound, with the first message of kube-scheduler
-/// about one of them.
-fn said_by_scheduler(model: &Model, waiting: &[Placement], progress: SchedulerProgress) -> String {
-    let said = |p: &Placement| {
-        model.scheduler_message(&p.pod).filter(|said| !said.is_empty()).map(|said| (p.pod.name.clone(), said))
+/// Returns the message of a plan whose members kube-scheduler has not bound after this number of seconds, with the first message of
+/// kube-scheduler about one of them.
+fn not_bound_in_time(model: &Model, waiting: &[Placement], progress: SchedulerProgress, seconds: u64) -> String {
+    let said = |member: &Placement| model.scheduler_message(&member.pod).filter(|said| !said.is_empty());
+    let found = waiting.iter().find_map(|member| Some((member.pod.name.as_str(), said(member)?)));
+    let (pod, report) = match (found, progress) {
+        (Some((pod, said)), _) => (pod, UnboundReport::Said(said)),
+        (None, SchedulerProgress::Passed) => (first_name(waiting), UnboundReport::NoneInTime),
+        (None, _) => (first_name(waiting), UnboundReport::None),
     };
-    if let Some((pod, said)) = waiting.iter().find_map(said) {
-        return format!(" and says of pod {pod}: {said}");
-    }
-    let pod = waiting.first().map_or("-", |p| &p.pod.name);
-    match progress {
-        SchedulerProgress::Passed => format!(
-            " and wrote no reason on pod {pod}, although it decided about as many other pods as were pending; see what it logs of that pod."
-        ),
-        _ => {
-            format!(" and wrote no reason on pod {pod}; see whether kube-scheduler runs and what it logs of that pod.")
-        }
-    }
+    plan_end::not_bound_in_time(seconds, pod, report)
+}
+
+fn first_name(waiting: &[Placement]) -> &str {
+    waiting.first().map_or("-", |member| member.pod.name.as_str())
 }

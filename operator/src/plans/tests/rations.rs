@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::limits::rates::{MINUTE, Most, Rates};
-use crate::speaker::words::Names;
+use giveway_crds::wording::Names;
 
 /// Returns a run whose plan evicts pods `a`, `b` and `c` of namespace `default`, one on each of three nodes. Those in
 /// `whole` form a PodGroup that is disrupted as a whole; the others are single pods.

@@ -1,6 +1,7 @@
 //! What a plan says about itself: nouns and verbs agree with the numbers, and the tense with the state.
 
 use super::*;
+use giveway_crds::wording::conditions::plan;
 
 /// Returns a plan in this state that evicts `victims` single pods for `members` members of PodGroup `gang`.
 fn of(victims: usize, members: usize, state: PlanState) -> Flight {
@@ -44,10 +45,11 @@ fn noun_and_verb_of_a_plan_agree_with_its_numbers() {
         "1 pod of priority 10 or less is evicted for pod default/p with priority 100.",
         "not for 1 pod of it"
     );
-    assert_eq!(would_evict(&alone), "it would evict 1 pod of priority 10 or less for this pod.");
+    let would_evict = |flight: &Flight| plan::would_evict("Not now", effect(flight));
+    assert_eq!(would_evict(&alone), "Not now: it would evict 1 pod of priority 10 or less for this pod.");
     let would = |victims, members| would_evict(&of(victims, members, PlanState::Observed));
-    assert_eq!(would(1, 1), "it would evict 1 pod of priority 10 or less for 1 pod.");
-    assert_eq!(would(2, 2), "it would evict 2 pods of priority 10 or less for 2 pods.");
+    assert_eq!(would(1, 1), "Not now: it would evict 1 pod of priority 10 or less for 1 pod.");
+    assert_eq!(would(2, 2), "Not now: it would evict 2 pods of priority 10 or less for 2 pods.");
 }
 
 #[test]
