@@ -12,8 +12,9 @@ use crate::world::World;
 use giveway_crds::condition::Reason;
 use giveway_crds::native;
 use giveway_crds::policy::{PreemptFor, PreemptionPolicy};
+use giveway_crds::wording::conditions::pending;
 use giveway_crds::wording::{agree, counted, part_of};
-use giveway_planner::model::{Pod, not_served};
+use giveway_planner::model::Pod;
 use giveway_planner::{
     Cost, Criterion, Decision, Domain, ObjectKey, Placement, Plan, Preemptor, Strategy, UnitKind, Victim,
 };
@@ -261,7 +262,7 @@ impl PlanAnswer {
                 answer.refuse(Reason::WaitingForPods, message);
             }
             Decision::Nothing if world.is_unserved(&outcome.preemptor) => {
-                answer.refuse(Reason::NotServed, not_served(&outcome.preemptor.key().namespace));
+                answer.refuse(Reason::NotServed, pending::not_served(&outcome.preemptor.key().namespace));
             }
             Decision::Nothing => {
                 answer.schedulable = true;

@@ -4,7 +4,7 @@ use super::conditions::disruption::others_are;
 use super::conditions::plan::NamedPreemptor;
 use super::conditions::pod_group::within;
 use super::{Sentence, agree, counted, pods};
-use crate::mode::Mode;
+use crate::mode::{KEY, Mode, UnknownMode};
 use crate::object_key::ObjectKey;
 use crate::plan::StoredDomain;
 
@@ -106,7 +106,17 @@ pub fn node_released(uid: &str, preemptor: Option<NamedPreemptor<'_>>) -> Senten
         .text(" was removed.")
 }
 
-/// Reason `ModeUnknown`, on the ConfigMap that sets Giveway's mode. `why` names field and value.
+/// Why the ConfigMap that sets Giveway's mode is invalid: its value is unknown.
+pub fn mode_invalid(error: &UnknownMode) -> String {
+    format!("data.{KEY}: {error}")
+}
+
+/// Why the ConfigMap that sets Giveway's mode is invalid: it has no value.
+pub fn mode_missing() -> String {
+    format!("data.{KEY}: must be set, to enforce, observe or off")
+}
+
+/// Reason `ModeUnknown`, on the ConfigMap that sets Giveway's mode. `why` is one of the two sentences above.
 pub fn mode_unknown(why: &str, mode: Mode) -> String {
     format!("{why}. The mode is {mode} until then.")
 }

@@ -6,11 +6,12 @@ use crate::departures::plan_store::Record;
 use crate::messages::command::{Command, EvictOutcome};
 use crate::observability::metrics::catalogue;
 use crate::plans::{Advance, Flight, PlanLimits};
-use crate::speaker::words;
 use crate::status::Victimhood;
 use crate::{plans, status};
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::PlanState;
+use giveway_crds::wording::conditions::disruption;
+use giveway_crds::wording::events;
 use giveway_planner::Context;
 use giveway_planner::Preemptor;
 use giveway_planner::Respect;
@@ -179,17 +180,13 @@ impl Arbiter {
             let trace_id = self.tracer.id(&flight.plan);
             tracing::info!(%preemptor, plan = %flight.plan.id, trace_id, ?state, "plan");
         }
-        let within = plans::within(flight.plan.domain.as_ref());
+        let members = flight.members.len();
         let note = match state {
             PlanState::Evicting => {
                 self.metrics.count(&catalogue::REHEARSALS, &["passed"]);
-                format!("Evicting {} for {}.", words::pods(flight.victims.len()), words::pods(flight.members.len()))
+                events::evicting(flight.victims.len(), members)
             }
-            PlanState::Ungating => {
-                let members = flight.members.len();
-                let fit = words::counted(members, "pod fits", "pods fit");
-                format!("{fit}{within} and {}.", words::agree(members, "starts", "start"))
-            }
+            PlanState::Ungating => events::members_start(members, flight.plan.domain.as_ref()),
             _ => return,
         };
         let action = format!("{} {}", status::state_reason(state), flight.plan.id);
@@ -209,7 +206,7 @@ impl Arbiter {
             let whole = victim.kind == "PodGroup";
             let message = plans::victim_message(&flight, &victim.kind, victim.priority, None);
             if whole {
-                self.cancel_own_plan(&key, "The PodGroup is preempted, so all its pods are evicted.");
+                self.cancel_own_plan(&key, disruption::own_plan_ends_for_plan());
                 self.tell_group(&key, Reason::Preempted, &format!("Preempting {}", flight.plan.id), message.clone());
             }
             let group = self.group_of_unit(victim);

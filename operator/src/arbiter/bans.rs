@@ -4,10 +4,10 @@ use super::Arbiter;
 use crate::clock::Clock;
 use crate::limits::bans::{Ban, BanSubject, ends_when_bound};
 use crate::plans::Flight;
-use crate::speaker::words::Sentence;
 use giveway_crds::ban::{MOST_BANS, StoredBan};
 use giveway_crds::plan::PlanState;
 use giveway_crds::preemption::PreemptionStatus;
+use giveway_crds::wording::conditions::pending::{placement_banned, victim_banned};
 use giveway_planner::model::{ObjectKey, Pod};
 use giveway_planner::{Placement, Preemptor, SmolStr};
 use k8s_openapi::jiff::Timestamp;
@@ -20,8 +20,7 @@ fn end(ban: &Ban) -> Timestamp {
 
 /// Returns the sentence about a ban of a pod on a node, or on every node.
 fn in_words(pod: &str, node: Option<&str>, ban: &Ban) -> String {
-    let node = node.map_or_else(|| "any node".to_owned(), |node| format!("node {node}"));
-    format!("No pod is evicted for pod {pod} on {node} until {}. {}", end(ban), ban.why)
+    placement_banned(pod, node, end(ban), &ban.why)
 }
 
 impl Arbiter {
@@ -176,9 +175,7 @@ impl Arbiter {
         };
         let mut bans = self.restraint.bans.evictions();
         let (pod, uid, ban) = bans.find(|(pod, uid, _)| may_be_victim(pod, uid))?;
-        let until = format!(" was rejected, and the pod is not evicted until {}: ", end(ban));
-        let sentence = Sentence::from("The eviction of ").object("pod", pod, uid).text(until);
-        let sentence = sentence.detail(&pod.namespace, ban.why.as_str(), "it is not allowed");
+        let sentence = victim_banned(pod, uid, end(ban), &ban.why);
         Some(self.config.names().render(&sentence, &preemptor.key().namespace))
     }
 

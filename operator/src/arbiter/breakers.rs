@@ -14,6 +14,7 @@ use giveway_crds::breaker::{OpenBreakers, PlanOutcome, SharedBreaker};
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::StoredPreemptor;
 use giveway_crds::preemption::PreemptionStatus;
+use giveway_crds::wording::conditions::pending::{self, BreakerTurn, SharedBreakerFacts};
 use giveway_planner::Preemptor;
 use giveway_planner::model::{ObjectKey, Pod};
 use k8s_openapi::jiff::Timestamp;
@@ -39,13 +40,9 @@ fn time(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap_or_default()
 }
 
-/// Returns the sentence about a shared breaker: why it is open.
-pub(super) fn reason(scope: Scope, breaker: &SharedBreaker) -> String {
-    let of = match scope {
-        Scope::Cluster => "",
-        Scope::Namespace => " of this namespace",
-    };
-    format!("Plans for {} preemptors{of} in a row evicted pods, and none of them was bound.", breaker.preemptors())
+/// Returns why a shared breaker is open.
+pub(super) fn reason(scope: Scope, breaker: &SharedBreaker) -> SharedBreakerFacts {
+    SharedBreakerFacts { of_namespace: scope == Scope::Namespace, preemptors: breaker.preemptors() }
 }
 
 /// Returns the namespaces in which no pod is evicted for any preemptor; `None` stands for the cluster.
@@ -100,12 +97,7 @@ impl Arbiter {
         let uid = self.model.uid_of(preemptor)?;
         let breakers = &self.restraint.breakers;
         let message = match breakers.of_preemptor(uid) {
-            Some(breaker) => {
-                let (plans, until) = (breaker.plans, time(breaker.until));
-                format!(
-                    "{plans} plans in a row evicted pods for this preemptor, and it was not bound. No pod is evicted for it until {until}: its events say how each plan ended, and capacity that becomes free is used at once."
-                )
-            }
+            Some(breaker) => pending::breaker_open(breaker.plans, time(breaker.until)),
             None => {
                 let mut shared = breakers.shared(&preemptor.key().namespace);
                 shared.find_map(|(scope, breaker)| self.stopped_by_shared(scope, breaker, preemptor, clock))?
@@ -124,26 +116,21 @@ impl Arbiter {
     ) -> Option<String> {
         let (reason, namespace) = (reason(scope, breaker), &preemptor.key().namespace);
         let permitted = breaker.permits_from(namespace, self.model.uid_of(preemptor)?);
-        let (of, within) = match scope {
-            Scope::Cluster => ("", None),
-            Scope::Namespace => (" of the namespace", Some(namespace.as_str())),
+        let within = match scope {
+            Scope::Cluster => None,
+            Scope::Namespace => Some(namespace.as_str()),
         };
         if breaker.stops_all() {
-            let until = time(breaker.until);
-            return Some(format!(
-                "{reason} No pod is evicted for any preemptor{of} until {until}: an administrator finds the cause with `kubectl giveway check`, and capacity that becomes free is used at once."
-            ));
+            return Some(pending::shared_breaker_open(reason, time(breaker.until)));
         }
-        let next = if permitted > clock.epoch_seconds {
-            format!("this preemptor is considered after {}", time(permitted))
+        let turn = if permitted > clock.epoch_seconds {
+            BreakerTurn::After(time(permitted))
         } else if self.has_trial(within, clock) {
-            "this preemptor is considered after the current one".to_owned()
+            BreakerTurn::AfterCurrent
         } else {
             return None;
         };
-        Some(format!(
-            "{reason} One plan with evictions{of} is made at a time until one completes: {next}, and capacity that becomes free is used at once."
-        ))
+        Some(pending::shared_breaker_half_open(reason, turn))
     }
 
     /// Returns true if a plan that evicts pods was made a short time ago and is in flight: for a preemptor of this namespace, or for any.

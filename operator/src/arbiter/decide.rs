@@ -7,11 +7,12 @@ use crate::departures::plan_store::Record;
 use crate::messages::command::Command;
 use crate::observability::metrics::catalogue;
 use crate::plans::{self, Flight, RejectedCall};
-use crate::speaker::words;
 use crate::status::{self, WaitReason};
 use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;
 use giveway_crds::plan::{StoredPlan, StoredPreemptor};
+use giveway_crds::wording::conditions::pending;
+use giveway_crds::wording::conditions::pod_group::{self, ExistingMembers};
 use giveway_planner::Shortfall;
 use giveway_planner::model::{ObjectKey, Pod};
 use giveway_planner::{Context, Decision, Placement, Plan, Preemptor, SmolStr, UnitKind, Unknown, Victim};
@@ -85,10 +86,7 @@ impl Arbiter {
             return Some((wait_reason, true));
         }
         if let Some(until) = self.preemption.waiting.get_mut(preemptor)?.disruption_back_off(clock.now) {
-            let message = format!(
-                "The gang was only partially scheduled, so its bound pods were evicted. Scheduling is retried after {}.",
-                clock.at(until)
-            );
+            let message = pending::backs_off_after_disruption(clock.at(until));
             return Some((Some(WaitReason::new(Reason::PartiallyScheduled, message)), false));
         }
         self.waits_for_rehearsal(preemptor, clock).map(|wait_reason| (Some(wait_reason), false))
@@ -98,10 +96,7 @@ impl Arbiter {
     fn group_obstacle(&self, group: &ObjectKey, now: Instant) -> Option<Option<WaitReason>> {
         let waits = |message: String| Some(Some(WaitReason::new(Reason::WaitingForPods, message)));
         if self.model.has_members_of_another_owner(group) {
-            return waits(
-                "Its pods belong to a newer Job than the PodGroup; they get one of their own when the last pod of the earlier Job has terminated."
-                    .to_owned(),
-            );
+            return waits(pod_group::pods_of_newer_job().to_owned());
         }
         if self.may_be_of_another_size(group, now) {
             return Some(None);
@@ -110,15 +105,10 @@ impl Arbiter {
         let left = self.departures.to_wait_for(&self.model, group, now)
             + self.plans.flights.to_wait_for(&self.model.cluster, group, now);
         if left > 0 {
-            return waits(format!(
-                "All pods of the PodGroup are evicted, and {} not terminating yet. Replacement pods stay gated until then, for at most 1m.",
-                words::counted(left, "pod is", "pods are")
-            ));
+            return waits(pod_group::replacements_wait(left));
         }
         let predecessor = self.gangs.labelled.predecessor(&self.model, group, now)?;
-        waits(format!(
-            "The owner of PodGroup {predecessor} has the same controller and may be deleted: scheduling waits for at most 10s until the pods of that PodGroup terminate."
-        ))
+        waits(pod_group::predecessor_may_be_deleted(predecessor))
     }
 
     /// Decides for a preemptor, if it is its turn. `in_flight` is the context of the last decision, with the state for which it holds;
@@ -191,10 +181,7 @@ impl Arbiter {
         }
         let (sentence, until) = (rejected.call.sentence(), clock.at(rejected.due));
         let rendered = self.config.names().render(&sentence, &preemptor.key().namespace);
-        let rendered = rendered.trim_end_matches('.');
-        let message =
-            format!("{rendered}. No pod is evicted until this is permitted; a dry run is made after {until}.");
-        Some(WaitReason::new(Reason::Rejected, message))
+        Some(WaitReason::new(Reason::Rejected, pending::rehearsal_rejected(&rendered, until)))
     }
 
     /// Returns a wait reason if the placements need capacity that is reserved for the successor of another gang; `None` if the gang need
@@ -214,14 +201,9 @@ impl Arbiter {
             victims,
         )?;
         let until = Timestamp::from_second(conflict.until).unwrap_or_default();
-        let predecessor = match self.config.names().known(&conflict.predecessor.namespace, &group.namespace) {
-            true => format!("PodGroup {}", conflict.predecessor),
-            false => "a PodGroup of another namespace".to_owned(),
-        };
-        let message = format!(
-            "Its pods fit on node {}, where capacity is reserved until {until} for the successor of {predecessor}, whose pods were deleted.",
-            conflict.node
-        );
+        let names = self.config.names();
+        let predecessor = Some(&conflict.predecessor).filter(|other| names.known(&other.namespace, &group.namespace));
+        let message = pending::reserved_for_successor(&conflict.node, predecessor, until);
         Some(WaitReason::new(Reason::WaitingForPods, message))
     }
 
@@ -280,13 +262,8 @@ impl Arbiter {
             }
             Decision::WaitingForPods { live, min_count, finished, below } => {
                 let gated = status::gated(&self.model.cluster, preemptor.key());
-                let exist = status::pods_that_exist(min_count, finished, live, below, gated);
-                let all = match min_count.saturating_sub(finished) {
-                    1 => "the needed one fits".to_owned(),
-                    needed => format!("all {needed} fit"),
-                };
-                let message = format!("{exist}. None starts before {all}.");
-                self.waits(preemptor, Reason::WaitingForPods, message, clock.now);
+                let members = ExistingMembers { needed: min_count, live, finished, below, gated };
+                self.waits(preemptor, Reason::WaitingForPods, pod_group::gang_incomplete(members), clock.now);
             }
             Decision::Nothing => self.set_wait_reason(preemptor, None, clock.now),
         }
@@ -318,10 +295,7 @@ impl Arbiter {
     /// capacity that is reserved for another PodGroup, a ban, or too many plans in flight.
     fn prevented(&self, preemptor: &Preemptor, plan: &Plan) -> Option<WaitReason> {
         let unschedulable = |message: String| WaitReason::new(Reason::Unschedulable, message);
-        let foreign = self.foreign_scheduler(preemptor);
-        let foreign = foreign.map(|name| {
-            format!("Giveway does not preempt for pods of scheduler {name}, which is not in operator.schedulerNames.")
-        });
+        let foreign = self.foreign_scheduler(preemptor).map(|name| pending::foreign_scheduler(&name));
         let reserved = || self.reserved_for_successor(preemptor, &plan.placements, &plan.victims);
         let banned = || self.banned(&plan.placements).map(unschedulable);
         let too_many = || self.too_many_plans(preemptor).filter(|_| !plan.victims.is_empty());
@@ -365,8 +339,8 @@ impl Arbiter {
         let contradiction = contradiction.map(|sentence| format!(" {sentence}")).unwrap_or_default();
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
         let unheard = match self.model.excludes_victims_below(priority) {
-            false => "",
-            true => " New pods whose PodGroup or namespace is not known yet are not evicted, for at most 20 seconds.",
+            false => String::new(),
+            true => format!(" {}", pending::new_pods_excluded()),
         };
         let bans = [self.banned_nodes_in_words(preemptor), self.banned_victim_in_words(preemptor, priority)];
         let banned: String = bans.into_iter().flatten().map(|sentence| format!(" {sentence}")).collect();
@@ -389,13 +363,8 @@ impl Arbiter {
     fn too_many_plans(&self, preemptor: &Preemptor) -> Option<WaitReason> {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
         let (count, most) = (self.plans.flights.with_victims(priority), self.config.max_plans as usize);
-        (count >= most).then(|| {
-            let plans = words::counted(count, "plan is", "plans are");
-            let message = format!(
-                "{plans} in flight for preemptors of priority {priority} or higher, and --max-plans is {most}. No pod is evicted for this preemptor until one of them has ended."
-            );
-            WaitReason::new(Reason::EvictionsLimited, message)
-        })
+        (count >= most)
+            .then(|| WaitReason::new(Reason::EvictionsLimited, pending::too_many_plans(count, priority, most)))
     }
 
     /// Returns the scheduler of a pending pod of the preemptor if Giveway does not preempt for its pods.

@@ -11,11 +11,14 @@ use crate::limits::rates::Full;
 use crate::model::Model;
 use crate::model::preempted_by_scheduler::PreemptedByScheduler;
 use crate::plans::{RemainingPods, limit_sentence};
-use crate::speaker::words::Sentence;
 use crate::status::Victimhood;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::{Cause, PlanState, StoredPlan};
 use giveway_crds::pod_group::PreemptorReference;
+use giveway_crds::wording::Sentence;
+use giveway_crds::wording::conditions::disruption::{self, PartialGangRemedy};
+use giveway_crds::wording::conditions::resumed;
+use giveway_crds::wording::events;
 use giveway_planner::Preemptor;
 use giveway_planner::model::ObjectKey;
 use std::cmp::Reverse;
@@ -53,8 +56,7 @@ impl Arbiter {
                 continue;
             }
             self.metrics.outcome(Reason::PreemptionByScheduler);
-            let why = "kube-scheduler preempted a pod of the PodGroup, so all its pods are evicted.";
-            self.cancel_own_plan(group, why);
+            self.cancel_own_plan(group, disruption::own_plan_ends_for_scheduler());
         }
     }
 
@@ -103,7 +105,7 @@ impl Arbiter {
             plan.message.clone_from(&plan.reason);
             match self.departures.resume(&self.model, &mut self.plan_store, plan, clock.now) {
                 Some(group) => self.note_disruption(group, cause, id, message),
-                None => self.end_stored_plan(&id, "It names no PodGroup.".to_owned(), clock),
+                None => self.end_stored_plan(&id, resumed::departure_without_group().to_owned(), clock),
             }
         }
         self.departures.resumed();
@@ -156,11 +158,11 @@ impl Arbiter {
             self.gangs.partial_gangs.restart(&group, clock.now);
             let said = self.model.scheduler_message(&half.waits);
             if let Some((reason, why)) = self.not_evicted(&group.namespace) {
-                let message = half.sentence(after, &format!("Its pods are not evicted: {why}."), said);
+                let message = half.sentence(after, PartialGangRemedy::NotPermitted(&why), said);
                 self.tell_group(&group, reason, "NotEvicting", message.into());
                 continue;
             }
-            let message = half.sentence(after, &half.remedy(), said);
+            let message = half.sentence(after, half.remedy(), said);
             if half.ownerless.is_some() {
                 self.tell_group(&group, Reason::PartiallyScheduled, "NotEvicting", message.into());
                 continue;
@@ -183,7 +185,7 @@ impl Arbiter {
         let uid = self.model.cluster.group(group).map(|group| group.uid.clone()).unwrap_or_default();
         if self.speaker.is_due(&uid, Reason::EvictionsLimited.as_str(), clock.now) {
             let why = limit_sentence(full, clock.at(full.until));
-            let note = Sentence::from("The gang is partially scheduled, and its pods are evicted later: ").then(why);
+            let note = events::partial_gang_evicted_later(why);
             self.tell_group(group, Reason::EvictionsLimited, "LimitingEvictions", note);
         }
     }
@@ -202,8 +204,7 @@ impl Arbiter {
         if others == 0 || self.departures.holds(group) {
             return;
         }
-        let others_are = begin::others_are(others);
-        let message = format!("kube-scheduler preempted pod {}. The {others_are} not evicted: {why}.", pod.name);
+        let message = events::others_not_evicted(&pod.name, others, why);
         tracing::info!(%group, %message, "no departure");
         self.metrics.outcome(reason);
         self.tell_group(group, reason, "NotEvicting", message.into());

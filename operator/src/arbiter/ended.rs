@@ -7,6 +7,7 @@ use crate::plans::{Ending, Flight};
 use crate::status;
 use crate::status::WaitReason;
 use giveway_crds::plan::PlanState;
+use giveway_crds::wording::conditions::plan_end;
 use giveway_planner::Preemptor;
 
 impl Arbiter {
@@ -48,8 +49,7 @@ impl Arbiter {
             waiting.not_before.filter(|until| *until > clock.now && ending.state != PlanState::Completed)
         {
             let at = clock.at(until);
-            let message =
-                format!("{message} Capacity that becomes free is used at once; the next plan is made at {at}.");
+            let message = format!("{message} {}", plan_end::next_plan_at(at));
             waiting.wait_reason = Some(WaitReason::new(status::state_reason(ending.state), message));
         }
     }

@@ -3,9 +3,10 @@
 use super::Arbiter;
 use crate::messages::command::Command;
 use crate::speaker::notice::EventNotice;
-use crate::speaker::words::{Sentence, counted};
 use crate::status;
 use giveway_crds::condition::Reason;
+use giveway_crds::wording::conditions::plan::NamedPreemptor;
+use giveway_crds::wording::{Sentence, events};
 use giveway_planner::Preemptor;
 use giveway_planner::Shortfall;
 use giveway_planner::model::{Budget, ObjectKey};
@@ -59,13 +60,10 @@ impl Arbiter {
                 continue;
             };
             let uid = self.model.uid_of(preemptor).cloned().unwrap_or_default();
-            let kind = if matches!(preemptor, Preemptor::Group(_)) { "pod group" } else { "pod" };
-            let note = Sentence::about(kind, preemptor.key(), &uid).text(format!(
-                " of priority {} is pending: {} of {} would fit only after evictions of pods of {guaranteed}.",
-                shortfall.priority,
-                shortfall.withheld,
-                counted(shortfall.needed, "pod", "pods"),
-            ));
+            let is_group = matches!(preemptor, Preemptor::Group(_));
+            let named = NamedPreemptor { is_group, key: preemptor.key(), uid: &uid };
+            let Shortfall { priority, withheld, needed, .. } = *shortfall;
+            let note = events::budget_prevents_preemption(named, priority, withheld, needed, &guaranteed.to_string());
             self.tell_budget(&budget, &uid, Reason::GuaranteedBudget, note, now);
         }
     }
@@ -76,7 +74,7 @@ impl Arbiter {
         let Some(victim) = self.model.cluster.pod(pod).filter(|p| p.uid == uid) else { return };
         let budgets: Vec<Budget> =
             self.model.cluster.budgets_of(victim).into_iter().take(MOST_BUDGETS).cloned().collect();
-        let note = Sentence::from(format!("The eviction of pod {pod} was refused: {why}"));
+        let note = Sentence::from(events::eviction_refused(pod, why));
         if self.speaker.is_due(uid, matter, now) {
             let (pod, action) = ((pod.clone(), uid.into()), format!("Evicting for {matter}"));
             self.publish(EventNotice::on("Pod", pod, true, Reason::EvictionRefused, action, note.clone()));

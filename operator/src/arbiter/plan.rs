@@ -14,6 +14,7 @@ use giveway_crds::plan::{
     StoredVictimPod,
 };
 use giveway_crds::preemption::{PreemptionStatus, assemble};
+use giveway_crds::wording::conditions::{plan_end, resumed};
 use giveway_planner::model::{Cluster, ObjectKey};
 use giveway_planner::{Context, Plan, Preemptor};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -80,13 +81,9 @@ impl Arbiter {
             StoreOutcome::GivenUp(why) => {
                 self.departures.cannot_be_stored(plan);
                 if let Some(flight) = self.plans.flights.with_id(plan) {
-                    let so = if flight.resumed || flight.requested_evictions() > 0 {
-                        "it is not continued"
-                    } else {
-                        "no pod was evicted"
-                    };
+                    let has_evicted = flight.resumed || flight.requested_evictions() > 0;
                     flight.is_not_written();
-                    flight.drop_plan(PlanState::Failed, format!("The plan could not be stored, so {so}: {why}"));
+                    flight.drop_plan(PlanState::Failed, plan_end::could_not_be_stored(has_evicted, &why));
                 }
             }
             StoreOutcome::Deleted => self.plan_deleted(plan),
@@ -107,7 +104,7 @@ impl Arbiter {
         self.statuses.dirty.extend(self.departures.deleted(&mut self.plan_store, plan));
         if let Some(flight) = self.plans.flights.with_id(plan) {
             flight.is_not_written();
-            flight.drop_plan(PlanState::Cancelled, "Its Preemption was deleted.");
+            flight.drop_plan(PlanState::Cancelled, plan_end::preemption_deleted());
         }
     }
 
@@ -119,11 +116,7 @@ impl Arbiter {
             let plan = match assemble(parts) {
                 Ok(plan) => plan,
                 Err(why) => {
-                    self.end_stored_plan(
-                        &name,
-                        format!("An earlier leader ended while it stored this plan: {why}; no pod was evicted."),
-                        clock,
-                    );
+                    self.end_stored_plan(&name, resumed::partially_stored(&why.to_string()), clock);
                     continue;
                 }
             };
@@ -138,8 +131,7 @@ impl Arbiter {
             }
             // Without a status it is not known whether the plan was to be carried out, or only observed.
             if plan.term.is_empty() {
-                let message = "An earlier leader ended before it wrote the status of this plan; no pod was evicted.";
-                self.end_stored_plan(&name, message.to_owned(), clock);
+                self.end_stored_plan(&name, resumed::without_status().to_owned(), clock);
                 continue;
             }
             let key = ObjectKey::new(&plan.preemptor.namespace, &plan.preemptor.name);
@@ -155,7 +147,7 @@ impl Arbiter {
                 }
             };
             if let Some(older) = older {
-                self.end_stored_plan(&older.id, "Its preemptor has a newer plan.".to_owned(), clock);
+                self.end_stored_plan(&older.id, resumed::older_plan().to_owned(), clock);
             }
         }
         self.resume_departures(without_preemptor, clock);
@@ -172,9 +164,7 @@ impl Arbiter {
             let mut flight = Flight::new(preemptor.clone(), priority, plan, clock.now);
             match rescue {
                 Some(Some(rescue)) => flight = flight.rescuing(rescue),
-                Some(None) => {
-                    flight.drop_plan(PlanState::Cancelled, "Giveway no longer preempts for critical add-ons.")
-                }
+                Some(None) => flight.drop_plan(PlanState::Cancelled, resumed::addons_switched_off()),
                 None => {}
             }
             flight.resumed = true;
@@ -218,7 +208,7 @@ impl Arbiter {
             if summary.state.in_flight() && !self.model.plans.in_flight(&summary.name) {
                 let ended = self.model.plans.get(&summary.name).map(|plan| plan.status.state);
                 let state = ended.unwrap_or(PlanState::Cancelled);
-                let message = "The plan has ended.".to_owned();
+                let message = resumed::plan_has_ended().to_owned();
                 self.statuses.last_plans.insert(key.clone(), PreemptionSummary { state, message, ..summary.clone() });
                 self.statuses.dirty.insert(key.clone());
             }

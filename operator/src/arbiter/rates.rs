@@ -12,6 +12,7 @@ use crate::messages::command::{Command, EvictCall, EvictOutcome};
 use crate::observability::metrics::catalogue;
 use crate::plans::{self, Flight};
 use giveway_crds::condition::Reason;
+use giveway_crds::wording::conditions::plan;
 use giveway_planner::model::ObjectKey;
 use giveway_planner::{Plan, Preemptor, SmolStr};
 use std::cmp::Reverse;
@@ -119,7 +120,7 @@ impl Arbiter {
     /// Sets the wait reason of a preemptor whose plan needs evictions while a limit is 0.
     pub(super) fn wait_for_zero_limit(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let flight = self.new_flight(preemptor, plan, clock);
-        let message = format!("{}: {}", self.restraint.in_words(), plans::would_evict(&flight));
+        let message = plan::would_evict(&self.restraint.in_words(), plans::effect(&flight));
         self.waits(preemptor, Reason::EvictionsLimited, message, clock.now);
     }
 }

@@ -9,10 +9,11 @@ use crate::messages::report::CallError;
 use crate::observability::metrics::catalogue;
 use crate::plans::{self, AddonRescue, Flight};
 use crate::speaker::notice::EventNotice;
-use crate::speaker::words::Sentence;
 use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;
 use giveway_crds::plan::{Cause, StoredRescue};
+use giveway_crds::wording::conditions::addon;
+use giveway_crds::wording::events;
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
@@ -56,10 +57,7 @@ impl Arbiter {
             }
             if !self.scheduler.is_alive(since, clock.now) {
                 let seconds = clock.now.duration_since(since).as_secs();
-                let message = format!(
-                    "Waits for {seconds} s. No pod is evicted for it, because kube-scheduler may be down: its Lease {} is not renewed, and it has not decided about any pod since.",
-                    self.config.scheduler_lease
-                );
+                let message = addon::scheduler_may_be_down(seconds, &self.config.scheduler_lease);
                 self.tell_waiting(&pod, Reason::SchedulerNotResponding, message, clock.now);
                 continue;
             }
@@ -123,12 +121,8 @@ impl Arbiter {
                 Rescue::Fits(node) => {
                     let now = rescue::room_for(&self.model.cluster, &pod, &context).is_some();
                     let message = match now {
-                        true => format!(
-                            "The pod fits on node {node}; no pod is evicted. kube-scheduler has not bound it there yet."
-                        ),
-                        false => format!(
-                            "The pod will fit on node {node} when terminating pods there have been deleted; no pod is evicted."
-                        ),
+                        true => addon::fits(&node),
+                        false => addon::fits_after_termination(&node),
                     };
                     self.tell_waiting(&pod, Reason::CriticalAddonFits, message, clock.now);
                 }
@@ -209,31 +203,19 @@ impl Arbiter {
             tracing::info!(%node, pod = %uid, add, "taint");
         }
         let flight = plan.and_then(|plan| self.plans.flights.with_id(plan));
-        let preemptor = flight.map_or_else(
-            || Sentence::from("the critical add-on"),
-            |flight| {
+        let note = if add { events::node_reserved } else { events::node_released };
+        let note = match flight {
+            Some(flight) => {
                 flight.taint_answered(add, done, now);
-                Sentence::from("critical add-on ").then(plans::describe(flight))
-            },
-        );
+                note(uid, Some(plans::named(flight)))
+            }
+            None => note(uid, None),
+        };
         if result.is_err() {
             return;
         }
         let Some(node_uid) = self.model.nodes.get(node).cloned() else { return };
-        let (reason, note) = match add {
-            true => (
-                Reason::ReservedForCriticalAddon,
-                Sentence::from(format!("The taint CriticalAddonsOnly={uid}:NoSchedule keeps the node for "))
-                    .then(preemptor)
-                    .text(" until it is bound, for ten minutes at most."),
-            ),
-            false => (
-                Reason::ReservationEnded,
-                Sentence::from(format!("The taint CriticalAddonsOnly={uid}:NoSchedule for "))
-                    .then(preemptor)
-                    .text(" was removed."),
-            ),
-        };
+        let reason = if add { Reason::ReservedForCriticalAddon } else { Reason::ReservationEnded };
         let about = (ObjectKey::new("", node), node_uid);
         self.publish(EventNotice::on("Node", about, false, reason, format!("Rescuing {uid}"), note));
     }

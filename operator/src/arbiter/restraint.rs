@@ -11,12 +11,12 @@ use crate::messages::command::Command;
 use crate::plans::{self, Flight};
 use crate::preemption::observed::{MOST, Storing, Unwritten};
 use crate::speaker::notice::EventNotice;
-use crate::speaker::words::Sentence;
 use crate::status::{self, WaitReason};
 use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;
 use giveway_crds::plan::PlanState;
-use giveway_planner::model::{ObjectKey, Pod, not_served};
+use giveway_crds::wording::conditions::{pending, plan, plan_end};
+use giveway_planner::model::{ObjectKey, Pod};
 use giveway_planner::rescue::Eviction;
 use giveway_planner::{Plan, Preemptor};
 use std::time::Instant;
@@ -61,12 +61,7 @@ impl Arbiter {
                 && flight.ending.is_none()
                 && !may_continue(flight, *reason)
             {
-                let what = if flight.evicts() {
-                    "; disruptions that have started are finished, and no other pod is evicted."
-                } else {
-                    "."
-                };
-                flight.drop_plan(PlanState::Cancelled, format!("{words}{what}"));
+                flight.drop_plan(PlanState::Cancelled, plan_end::restrained(words, flight.evicts()));
             }
             if let Some((scope, breaker)) = self.restraint.breakers.breaker_for_all(&preemptor.key().namespace)
                 && flight.rescue.is_none()
@@ -74,7 +69,7 @@ impl Arbiter {
                 && flight.plan.state == PlanState::Planned
             {
                 let reason = breakers::reason(scope, breaker);
-                flight.drop_plan(PlanState::Cancelled, format!("No pod was evicted for this plan: {reason}"));
+                flight.drop_plan(PlanState::Cancelled, pending::plan_stopped_by_breaker(reason));
             }
         }
     }
@@ -86,7 +81,7 @@ impl Arbiter {
 
     /// Returns the wait reason of such a group.
     pub(super) fn unserved_reason(group: &ObjectKey) -> WaitReason {
-        WaitReason::new(Reason::NotServed, not_served(&group.namespace))
+        WaitReason::new(Reason::NotServed, pending::not_served(&group.namespace))
     }
 
     /// Removes the scheduling gate of all pods while Giveway is switched off, and of pods where groups are not served.
@@ -105,13 +100,13 @@ impl Arbiter {
 
     /// Returns the wait reason while Giveway is switched off.
     pub(super) fn off_reason() -> WaitReason {
-        WaitReason::new(Reason::SwitchedOff, format!("{}.", Mode::Off.restraint()))
+        WaitReason::new(Reason::SwitchedOff, pending::switched_off())
     }
 
     /// Reports and stores the plan that would have been carried out.
     pub(super) fn observe(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let flight = self.new_flight(preemptor, plan, clock);
-        let mut message = format!("{}: {}", Mode::Observe.restraint(), plans::would_evict(&flight));
+        let mut message = plan::would_evict(Mode::Observe.restraint(), plans::effect(&flight));
         if self.store_observed(preemptor, plan, flight, clock) == Storing::Later {
             message.push_str(&not_stored());
         }
@@ -127,8 +122,7 @@ impl Arbiter {
     ) -> Option<String> {
         let flight = self.rescue_flight(preemptor, eviction, clock)?;
         let node = flight.members.first().map(|member| member.node.clone()).unwrap_or_default();
-        let mut message =
-            format!("{}: {} Node {node} would be freed.", self.restraint.in_words(), plans::would_evict(&flight));
+        let mut message = plan::would_free_node(&self.restraint.in_words(), plans::effect(&flight), &node);
         if self.restraint.switch.mode() == Mode::Observe
             && self.store_observed(preemptor, &eviction.plan, flight, clock) == Storing::Later
         {
@@ -145,8 +139,7 @@ impl Arbiter {
             return storing;
         }
         flight.plan.state = PlanState::Observed;
-        let words = plans::plan_message(&flight);
-        flight.message = Sentence::from(format!("{}. What would be done: ", Mode::Observe.restraint())).then(words);
+        flight.message = plan::observed(Mode::Observe.restraint(), plans::effect(&flight));
         flight.plan.reason = flight.message.to_string();
         flight.plan.message = flight.plan.reason.clone();
         tracing::info!(%preemptor, plan = %flight.plan.id, message = %flight.plan.message, "observed");
@@ -186,7 +179,7 @@ impl Arbiter {
 
 /// Returns the sentence for a preemptor whose plan is not stored yet.
 fn not_stored() -> String {
-    format!(" No Preemption is stored for it yet: Giveway stores at most {MOST} per minute while it observes.")
+    format!(" {}", plan::observed_plan_not_stored(MOST))
 }
 
 /// Returns true if a plan may continue under this restraint. While Giveway observes, all its evictions must have been accepted; while

@@ -5,11 +5,12 @@ use super::departure::{evictable, is_evictable};
 use super::plan_store::controller;
 use crate::clock::Clock;
 use crate::model::Model;
-use crate::model::preempted_by_scheduler::{OURS, PreemptedByScheduler};
+use crate::model::preempted_by_scheduler::PreemptedByScheduler;
 use crate::plans::RemainingPods;
-use crate::speaker::words::{Sentence, agree, counted, pods};
 use giveway_crds::plan::{Cause, PlanState, StoredCost, StoredPlan, StoredPreemptor, StoredVictim, StoredVictimPod};
 use giveway_crds::policy::DisruptionMode;
+use giveway_crds::wording::Sentence;
+use giveway_crds::wording::conditions::disruption;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Pod};
 use std::collections::BTreeSet;
@@ -49,16 +50,10 @@ pub fn others<'a>(model: &'a Model, preempted: &'a PreemptedByScheduler) -> impl
     preempted.remaining_members(&model.cluster).filter(move |pod| whole && is_evictable(model, pod, false))
 }
 
-/// Returns the subject and verb of a sentence about this number of other pods.
-pub fn others_are(count: usize) -> String {
-    counted(count, "other pod of the PodGroup is", "other pods of the PodGroup are")
-}
-
 /// Returns the departure after a preemption by kube-scheduler; `None` if there are no other pods, or their namespace is protected.
 pub fn member_preempted(model: &Model, preempted: &PreemptedByScheduler) -> Option<DepartureRequest> {
     let pods: BTreeSet<SmolStr> = others(model, preempted).map(|pod| pod.uid.clone()).collect();
-    let (pod, others_are) = (&preempted.pod.name, others_are(pods.len()));
-    let message = format!("{OURS}{SCHEDULER}: it preempted pod {pod}, so the {others_are} evicted.").into();
+    let message = disruption::member_preempted(SCHEDULER, &preempted.pod.name, pods.len()).into();
     without_preemptor(model, Cause::MemberPreempted, &preempted.group, pods, message)
 }
 
@@ -94,11 +89,7 @@ pub fn partially_disrupted(model: &Model, rest: &RemainingPods) -> Option<Depart
     if members.is_empty() {
         return None;
     }
-    let message = format!(
-        "{OURS}plan {plan}, which was cancelled after it evicted a part of PodGroup {group}: {} of it {} still evicted.",
-        pods(members.len()),
-        agree(members.len(), "is", "are")
-    );
+    let message = disruption::partially_disrupted(plan, group, members.len());
     Some(DepartureRequest {
         cause: Cause::PartiallyDisrupted,
         group: group.clone(),

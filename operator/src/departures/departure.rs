@@ -6,8 +6,9 @@ use crate::gangs::partial;
 use crate::messages::call::Call;
 use crate::messages::command::{Command, EvictCall, EvictOutcome, EvictionCause};
 use crate::model::Model;
-use crate::speaker::words::{Sentence, part_of};
 use giveway_crds::plan::{Cause, PlanState, StoredPlan};
+use giveway_crds::wording::Sentence;
+use giveway_crds::wording::conditions::disruption;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Pod};
 use std::collections::{BTreeMap, BTreeSet};
@@ -167,32 +168,29 @@ impl Departure {
     pub(super) fn ending(&self, model: &Model, restraint: Option<&str>) -> Option<(PlanState, String)> {
         let all = self.members.len();
         if all == 0 {
-            return Some((PlanState::Cancelled, "Another Preemption evicts its pods.".to_owned()));
+            return Some((PlanState::Cancelled, disruption::evicted_by_another().to_owned()));
         }
         let left = self.left(model).count();
         if left == 0 {
-            return Some((PlanState::Completed, none_left(all)));
+            return Some((PlanState::Completed, disruption::no_pod_left(all)));
         }
-        let left_are = part_of(left, all, ("pod", "pods"), ("is", "are"));
         if self.deleted {
-            return Some((PlanState::Cancelled, "Its Preemption was deleted before a pod was evicted.".to_owned()));
+            return Some((PlanState::Cancelled, disruption::departure_deleted().to_owned()));
         }
         if let Some(why) = model.cluster.protection(&self.group.namespace) {
-            return Some((PlanState::Cancelled, format!("{left_are} not evicted: {why}.")));
+            return Some((PlanState::Cancelled, disruption::rest_protected(left, all, &why.to_string())));
         }
         if self.plan.cause != Cause::PartiallyDisrupted && self.has_enough_bound(model) {
-            let message =
-                format!("{left_are} not evicted, because the PodGroup has as many bound pods as it needs again.");
-            return Some((PlanState::Completed, message));
+            return Some((PlanState::Completed, disruption::enough_bound(left, all)));
         }
         if self.is_committed() {
             return None;
         }
         if let Some(why) = restraint {
-            return Some((PlanState::Cancelled, format!("No pod was evicted: {why}.")));
+            return Some((PlanState::Cancelled, disruption::departure_restrained(why)));
         }
         let bound = self.bound_since(model)?;
-        Some((PlanState::Cancelled, format!("No pod was evicted, because pod {} has been bound.", bound.key)))
+        Some((PlanState::Cancelled, disruption::member_bound(&bound.key)))
     }
 
     /// Returns a member of a partially scheduled gang that was bound after the departure began: the gang may still become complete.
@@ -237,7 +235,7 @@ impl Departure {
         member.accepted |= outcome.is_accepted();
         let changed = member.is_expected_to_terminate() != before;
         if let EvictOutcome::Refused(why) | EvictOutcome::Rejected(why) = outcome {
-            self.refusal = Some(refusal(pod, uid, why));
+            self.refusal = Some(disruption::eviction_retried(pod, uid, why));
         }
         changed
     }
@@ -275,7 +273,7 @@ impl Departure {
                 changed |= before;
                 member.call.answered(false, now);
                 member.refused = true;
-                self.refusal = Some(refusal(&pod.key, &pod.uid, why));
+                self.refusal = Some(disruption::eviction_retried(&pod.key, &pod.uid, why));
                 step.refused.push((self.group.clone(), pod.key.clone(), pod.uid.clone(), why.clone()));
                 continue;
             }
@@ -300,14 +298,6 @@ impl Departure {
     }
 }
 
-/// Returns the last message of a departure of this number of pods.
-pub(super) fn none_left(all: usize) -> String {
-    match all {
-        1 => "No pod is left.".to_owned(),
-        all => format!("None of the {all} pods is left."),
-    }
-}
-
 /// Returns the members of a PodGroup that a departure may evict: bound pods, and if `pending_too` also pending pods without a scheduling
 /// gate.
 pub(super) fn evictable<'a>(
@@ -323,13 +313,4 @@ pub(super) fn evictable<'a>(
 pub(super) fn is_evictable(model: &Model, pod: &Pod, pending_too: bool) -> bool {
     let is_there = pod.bound() || (pending_too && partial::is_free(pod));
     partial::is_live(pod) && is_there && !model.cluster.is_critical_addon(pod)
-}
-
-/// Returns a sentence about an eviction that was refused.
-fn refusal(pod: &ObjectKey, uid: &str, why: &str) -> Sentence {
-    Sentence::from("The eviction of ").object("pod", pod, uid).text(" was refused and is retried: ").detail(
-        &pod.namespace,
-        why,
-        "it is not allowed now",
-    )
 }

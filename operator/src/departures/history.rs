@@ -11,6 +11,7 @@ use crate::messages::call_key::CallKey;
 use crate::messages::command::Command;
 use crate::model::plans::{PlanRecord, Plans, dropped};
 use giveway_crds::preemption::{PreemptionStatus, plan_of_part};
+use giveway_crds::wording::conditions::resumed;
 use giveway_planner::SmolStr;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -136,7 +137,7 @@ impl HistoryKeeper {
                     let since = suspected.get(plan).copied().unwrap_or(clock.now);
                     self.suspects.insert(plan.into(), since);
                     if clock.now.duration_since(since) >= UNKNOWN {
-                        let message = "No decision belongs to this plan; no pod is evicted for it.".to_owned();
+                        let message = resumed::unknown_plan().to_owned();
                         ended.push((plan.into(), dropped(&first.status, message, clock.time())));
                     }
                 }

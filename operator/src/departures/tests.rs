@@ -5,8 +5,7 @@ mod refusals;
 mod requests;
 mod resuming;
 
-use super::begin::{self, DepartureRequest, member_preempted, partially_disrupted, partially_scheduled};
-use super::departure::none_left;
+use super::begin::{DepartureRequest, member_preempted, partially_disrupted, partially_scheduled};
 use super::plan_store::PlanStore;
 use super::{DepartureStep, Departures};
 use crate::clock::Clock;
@@ -391,12 +390,4 @@ fn a_departure_shows_how_far_it_is_and_what_was_refused() {
     run.answer(&world, "l2", &EvictOutcome::Accepted, now);
     run.answer(&world, "l3", &EvictOutcome::Gone, now);
     assert_eq!(shown(&run), [(PlanState::WaitingForVictims, 3, 3, 0)]);
-}
-
-#[test]
-fn the_numbers_of_a_departure_agree_with_their_words() {
-    assert_eq!([1, 2].map(none_left), ["No pod is left.", "None of the 2 pods is left."]);
-    let expected =
-        ["0 other pods of the PodGroup are", "1 other pod of the PodGroup is", "2 other pods of the PodGroup are"];
-    assert_eq!([0, 1, 2].map(begin::others_are), expected);
 }

@@ -6,9 +6,9 @@
 //! A gang that had enough bound members in its current run and lost one is not partially scheduled in this sense, and is not disrupted.
 
 use crate::model::Model;
-use crate::speaker::words::part_of;
 use giveway_crds::PodGroupStatus;
 use giveway_crds::condition::{self, types};
+use giveway_crds::wording::conditions::disruption::{self, PartialGangFacts, PartialGangRemedy};
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Group, ObjectKey, Pod};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,24 +61,19 @@ impl PartialGang {
         })
     }
 
-    /// Returns a message about the gang after this time, with what happens next (`what`) and what kube-scheduler says about a pending
-    /// member (`said`).
-    pub fn sentence(&self, after: Duration, what: &str, said: Option<&str>) -> String {
-        let Self { bound, needed, waits, .. } = self;
-        let said = said.map(|said| format!(" kube-scheduler says of pod {}: {said}", waits.name)).unwrap_or_default();
-        let seconds = after.as_secs();
-        let are = part_of(*bound, *needed, ("needed pod", "needed pods"), ("is", "are"));
-        format!("The gang has been partially scheduled for {seconds} s: {are} bound. {what}{said}")
+    /// Returns a message about the gang after this time, with what happens next, and what kube-scheduler says about a pending member
+    /// (`said`).
+    pub fn sentence(&self, after: Duration, remedy: PartialGangRemedy<'_>, said: Option<&str>) -> String {
+        let said = said.map(|said| (self.waits.name.as_str(), said));
+        let (seconds, bound, needed) = (after.as_secs(), self.bound, self.needed);
+        disruption::partially_scheduled(PartialGangFacts { seconds, bound, needed, said }, remedy)
     }
 
-    /// Returns what happens next, as a sentence.
-    pub fn remedy(&self) -> String {
+    /// Returns what happens next.
+    pub fn remedy(&self) -> PartialGangRemedy<'_> {
         match &self.ownerless {
-            None => "All its ungated pods are evicted, so that the pods that replace them start together.".to_owned(),
-            Some(pod) => format!(
-                "They are not evicted, because pod {} has no controller that would replace it: delete the pods yourself.",
-                pod.name
-            ),
+            None => PartialGangRemedy::Evict,
+            Some(pod) => PartialGangRemedy::NoController(&pod.name),
         }
     }
 }

@@ -37,6 +37,7 @@ use crate::views::origin::GangPod;
 use giveway_crds::Workload;
 use giveway_crds::ban::BannedController;
 use giveway_crds::pod_group::PreemptedPod;
+use giveway_crds::wording::conditions::disruption;
 use giveway_crds::workload::ControllerRef;
 use giveway_planner::Preemptor;
 use giveway_planner::SmolStr;
@@ -184,13 +185,8 @@ impl Model {
                 *healthy = has.saturating_sub(1);
                 let claimed = claimed.get(&budget.key).copied().unwrap_or(0);
                 if i64::try_from(has.saturating_sub(claimed)).unwrap_or(i64::MAX) <= i64::from(wanted) {
-                    let why =
-                        format!("The disruption budget {name} needs {wanted} healthy pods and has {has} currently");
-                    let others = match claimed {
-                        0 => String::new(),
-                        claimed => format!(", of which plans of higher priority evict {claimed}"),
-                    };
-                    breaches.insert(pod.uid.clone(), why + &others);
+                    let why = disruption::budget_violated(name, wanted, has, claimed);
+                    breaches.insert(pod.uid.clone(), why);
                 }
             }
         }

@@ -6,15 +6,13 @@
 //! enough: the pod must also be terminating, or no longer exist.
 
 use giveway_crds::condition::{Reason, types};
+use giveway_crds::wording::conditions::disruption::OURS;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey, Pod};
 use k8s_openapi::api::core::v1::{Pod as PodObject, PodCondition};
 use std::collections::BTreeSet;
 
 const NANOSECONDS: i64 = 1_000_000_000;
-
-/// The beginning of every message with which Giveway marks a victim.
-pub const OURS: &str = "Preempted by ";
 
 /// A member of a PodGroup that kube-scheduler preempted.
 #[derive(Clone, Debug, PartialEq, Eq)]

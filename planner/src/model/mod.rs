@@ -33,7 +33,7 @@ mod unit_kind;
 
 pub use crate::limits::MAX_GRACEFUL_TERMINATION;
 pub use budget::Budget;
-pub use cluster::{Cluster, Protection, not_served};
+pub use cluster::{Cluster, Protection};
 pub use error::ModelError;
 pub use finished::Finished;
 pub use giveway_crds::ObjectKey;

@@ -3,7 +3,7 @@
 use super::unknown;
 use crate::check::facts::Autoscaler;
 use crate::check::finding::Finding;
-use giveway_planner::model::not_served;
+use giveway_crds::wording::conditions::pending::not_served;
 use std::time::Duration;
 
 /// The API groups could not be read.

@@ -162,7 +162,12 @@ pub fn eviction_retried(pod: &ObjectKey, uid: &str, why: &str) -> Sentence {
     eviction.text(" was refused and is retried: ").detail(&pod.namespace, why, "it is not allowed now")
 }
 
-/// Why the eviction of a pod would violate a budget, in the words of the Eviction API, which do not agree with a count of 1.
-pub fn budget_violated(budget: &str, wanted: i32, healthy: usize) -> String {
-    format!("The disruption budget {budget} needs {wanted} healthy pods and has {healthy} currently")
+/// Why the eviction of a pod would violate a budget, in the words of the Eviction API, which do not agree with a count of 1. `claimed` is the
+/// number of its healthy pods that plans of higher priority evict.
+pub fn budget_violated(budget: &str, wanted: i32, healthy: usize, claimed: usize) -> String {
+    let others = match claimed {
+        0 => String::new(),
+        claimed => format!(", of which plans of higher priority evict {claimed}"),
+    };
+    format!("The disruption budget {budget} needs {wanted} healthy pods and has {healthy} currently{others}")
 }

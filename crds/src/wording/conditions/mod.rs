@@ -4,10 +4,10 @@
 pub mod addon;
 pub mod capacity;
 pub mod disruption;
+pub mod pending;
 pub mod plan;
 pub mod plan_end;
 pub mod pod_group;
-pub mod preemptor;
 pub mod progress;
 pub mod resumed;
 pub mod workload;

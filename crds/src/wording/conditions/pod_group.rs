@@ -1,6 +1,7 @@
 //! Conditions of a PodGroup: `Scheduled`, `PodGroupInitiallyScheduled`, `PodsNotMatchingPriority`, and the end of `DisruptionTarget`.
 
 use crate::condition::PENDING_AGAIN;
+use crate::object_key::ObjectKey;
 use crate::plan::StoredDomain;
 use crate::wording::{agree, counted, pods};
 
@@ -219,7 +220,7 @@ pub fn replacements_wait(left: usize) -> String {
 }
 
 /// `Scheduled=False`, reason `WaitingForPods`: a PodGroup may be the successor of another one, whose pods still run.
-pub fn predecessor_may_be_deleted(predecessor: &str) -> String {
+pub fn predecessor_may_be_deleted(predecessor: &ObjectKey) -> String {
     format!(
         "The owner of PodGroup {predecessor} has the same controller and may be deleted: scheduling waits for at most 10s until the pods of that PodGroup terminate."
     )

@@ -42,7 +42,6 @@ pub(crate) use free::Free;
 use giveway_crds::ObjectKey;
 use giveway_crds::priority::Classes;
 use group_units::Running;
-pub use namespaces::not_served;
 pub use protection::Protection;
 use protection::Shelter;
 use repelling::Repelling;

@@ -10,11 +10,6 @@ use std::collections::BTreeMap;
 /// The label that every namespace has: its own name.
 const LABEL_NAME: &str = "kubernetes.io/metadata.name";
 
-/// Returns the message for a group in a namespace where groups are not served.
-pub fn not_served(namespace: &str) -> String {
-    format!("Giveway serves no groups in namespace {namespace}: its pods start one by one.")
-}
-
 impl Cluster {
     /// Adds or replaces a namespace. Returns whether anything changed.
     pub fn upsert_namespace(&mut self, object: &Namespace) -> bool {
