@@ -1,11 +1,11 @@
 //! The command line of the operator.
 
 use crate::limits::rates::Most;
-use crate::speaker::words::Names;
 use clap::{Parser, ValueEnum};
 use giveway_cluster::scheduler_config;
 use giveway_crds::mode::Mode;
 use giveway_crds::scheduler_config::SchedulerConfig;
+use giveway_crds::wording::Names;
 use giveway_planner::{ObjectKey, Terms};
 use giveway_serving::process::LogOptions;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;

@@ -4,8 +4,8 @@
 use super::FIELD_MANAGER;
 use crate::messages::report::CallError;
 use crate::speaker::notice::{EventNotice, EventSubject};
-use crate::speaker::words::Names;
 use giveway_crds::keys;
+use giveway_crds::wording::Names;
 use giveway_planner::SmolStr;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::{Event, EventSeries};

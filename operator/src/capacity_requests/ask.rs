@@ -8,11 +8,11 @@ use crate::messages::call_key::CallKey;
 use crate::messages::capacity::{CapacityRequest, Identity, Placeholder, name_for};
 use crate::messages::command::Command;
 use crate::model::{Model, RequestRecord};
-use crate::speaker::words::{counted, pods};
 use crate::status::WaitReason;
 use giveway_crds::autoscaling::{MOST_POD_SETS, Progress};
 use giveway_crds::condition::Reason;
 use giveway_crds::policy::PreemptionPolicy;
+use giveway_crds::wording::conditions::capacity::{self, NotAsked, RequestProgress};
 use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Pod, is_counted};
 use giveway_planner::quantity;
@@ -108,40 +108,33 @@ impl Ask {
         self.refused.take_if(|(until, _)| *until <= now);
         let gang = Identity { key: key.clone(), uid: self.uid.clone() };
         let outcome = match config.provisioning_method {
-            _ if members.len() > config.provisioning_limit as usize => Err(format!(
-                "{}, and capacity is requested for at most {} (flag --provisioning-limit)",
-                counted(members.len(), "pod waits", "pods wait"),
-                config.provisioning_limit
-            )),
+            _ if members.len() > config.provisioning_limit as usize => {
+                Err(NotAsked::TooMany { members: members.len(), limit: config.provisioning_limit as usize })
+            }
             ProvisioningMethod::Off => return,
             ProvisioningMethod::ProvisioningRequest => self.request(&gang, &members, step),
             ProvisioningMethod::Placeholder => self.placeholders(config, &gang, &members, step),
         };
         self.reason = Some(match (outcome, &self.refused) {
-            (_, Some((until, why))) => WaitReason {
-                reason: Reason::CapacityFailed,
-                message: format!(
-                    "The cluster autoscaler added no capacity: {why}. The request is repeated at {}.",
-                    step.clock.at(*until)
-                ),
-            },
+            (_, Some((until, why))) => {
+                WaitReason { reason: Reason::CapacityFailed, message: capacity::failed(why, step.clock.at(*until)) }
+            }
             (Ok(reason), None) => reason,
-            (Err(why), None) => WaitReason {
-                reason: Reason::CapacityFailed,
-                message: format!("The cluster autoscaler is not asked: {why}."),
-            },
+            (Err(why), None) => WaitReason { reason: Reason::CapacityFailed, message: capacity::not_asked(why) },
         });
     }
 
     /// Requests capacity for all members by one ProvisioningRequest.
-    fn request(&mut self, gang: &Identity, members: &[&Pod], step: &mut RequestPass<'_>) -> Result<WaitReason, String> {
+    fn request(
+        &mut self,
+        gang: &Identity,
+        members: &[&Pod],
+        step: &mut RequestPass<'_>,
+    ) -> Result<WaitReason, NotAsked> {
         let now = step.clock.now;
         let sets = sets(members);
         if sets.len() > MOST_POD_SETS {
-            return Err(format!(
-                "its pods have {} different sets of requirements, and a request can have at most {MOST_POD_SETS}",
-                sets.len()
-            ));
+            return Err(NotAsked::TooManySets { sets: sets.len(), most: MOST_POD_SETS });
         }
         let stem = format!("{}-{:08x}-", gang.key.name, fingerprint(gang, &sets));
         // The number of the attempt is part of the name. Earlier leaders may have made some attempts.
@@ -165,24 +158,16 @@ impl Ask {
             }));
             step.commands.extend(step.calls.start(command, now));
         }
-        let asked = format!(
-            "Capacity for {} is requested from the cluster autoscaler by ProvisioningRequest {name}",
-            pods(members.len())
-        );
-        let (reason, message) = match found.map(|record| &record.progress) {
-            None | Some(Progress::Pending) => {
-                (Reason::CapacityRequested, format!("{asked}, which has not been accepted yet."))
-            }
-            Some(Progress::Accepted) => (Reason::CapacityAccepted, format!("{asked}, which was accepted.")),
-            Some(Progress::Provisioned) => {
-                (Reason::CapacityProvisioned, format!("{asked}: the autoscaler reports that the capacity exists."))
-            }
+        let (reason, progress) = match found.map(|record| &record.progress) {
+            None | Some(Progress::Pending) => (Reason::CapacityRequested, RequestProgress::Pending),
+            Some(Progress::Accepted) => (Reason::CapacityAccepted, RequestProgress::Accepted),
+            Some(Progress::Provisioned) => (Reason::CapacityProvisioned, RequestProgress::Provisioned),
             Some(Progress::Failed(why)) => {
-                self.back_off_after_failure(&format!("ProvisioningRequest {name}: {}", why.trim_end_matches('.')), now);
-                (Reason::CapacityFailed, String::new())
+                self.back_off_after_failure(&capacity::request_failed(&name, why), now);
+                return Ok(WaitReason::new(Reason::CapacityFailed, String::new()));
             }
         };
-        Ok(WaitReason { reason, message })
+        Ok(WaitReason::new(reason, capacity::requested(members.len(), &name, progress)))
     }
 
     /// Requests capacity by one placeholder pod for each member.
@@ -192,7 +177,7 @@ impl Ask {
         gang: &Identity,
         members: &[&Pod],
         step: &mut RequestPass<'_>,
-    ) -> Result<WaitReason, String> {
+    ) -> Result<WaitReason, NotAsked> {
         let (model, now) = (step.model, step.clock.now);
         let class = class_that_never_preempts(model, &gang.key)?;
         let existing: BTreeMap<&str, &Pod> =
@@ -205,8 +190,7 @@ impl Ask {
         let requested_since = *self.requested_since.get_or_insert(now);
         if self.refused.is_none() && bound < members.len() && now.duration_since(requested_since) >= PATIENCE {
             let minutes = PATIENCE.as_secs() / 60;
-            let placeholders = counted(members.len(), "placeholder", "placeholders");
-            self.back_off_after_failure(&format!("{bound} of {placeholders} were bound after {minutes} minutes"), now);
+            self.back_off_after_failure(&capacity::placeholders_not_bound(bound, members.len(), minutes), now);
         }
         if self.refused.is_some() {
             self.requested_since = None;
@@ -229,12 +213,7 @@ impl Ask {
         }
         Ok(WaitReason {
             reason: if bound == members.len() { Reason::CapacityProvisioned } else { Reason::CapacityRequested },
-            message: format!(
-                "Capacity for {} is requested from the cluster autoscaler by {}, of which {} bound.",
-                pods(members.len()),
-                counted(members.len(), "placeholder", "placeholders"),
-                counted(bound, "is", "are")
-            ),
+            message: capacity::placeholders(members.len(), bound),
         })
     }
 }
@@ -272,7 +251,7 @@ fn fingerprint(gang: &Identity, sets: &[(&Pod, i32)]) -> u32 {
 /// Returns the PriorityClass of the gang. It is an error if the class has another preemption policy than `Never`: its
 /// placeholders would have the same policy, because the API server requires that, and kube-scheduler would preempt for
 /// them.
-fn class_that_never_preempts(model: &Model, group: &ObjectKey) -> Result<Option<String>, String> {
+fn class_that_never_preempts(model: &Model, group: &ObjectKey) -> Result<Option<String>, NotAsked> {
     let classes = model.cluster.classes();
     let named =
         model.cluster.group(group).and_then(|group| group.class_name.as_deref()).filter(|name| !name.is_empty());
@@ -282,9 +261,7 @@ fn class_that_never_preempts(model: &Model, group: &ObjectKey) -> Result<Option<
     };
     match class {
         Some(class) if class.scheduler_policy == PreemptionPolicy::Never => Ok(Some(class.name.clone())),
-        _ => Err("kube-scheduler would preempt other pods for placeholders of a priority class that is not managed; \
-                  `kubectl giveway adopt` makes it managed"
-            .to_owned()),
+        _ => Err(NotAsked::ClassNotManaged),
     }
 }
 

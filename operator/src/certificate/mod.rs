@@ -25,6 +25,7 @@ use crate::observability::metrics::Metrics;
 use crate::speaker::notice::EventNotice;
 use futures::StreamExt as _;
 use giveway_crds::condition::Reason;
+use giveway_crds::wording::events;
 use giveway_planner::model::ObjectKey;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
@@ -213,29 +214,22 @@ impl CertificateKeeper {
         }
         match step {
             RotationStep::Found(why) => {
-                let note = format!("A certificate authority was created for the webhook: {why}.");
-                self.publish(read, AUTHORITY_SECRET, Reason::AuthorityCreated, note);
+                self.publish(read, AUTHORITY_SECRET, Reason::AuthorityCreated, events::authority_created(why));
             }
             RotationStep::Prepare(why) => {
-                let note = format!(
-                    "A new certificate authority was created for the webhook: {why}. It signs once API servers trust it, {} s after \
-                     it was announced to them.",
-                    self.policy.settle.as_secs()
-                );
+                let note = events::next_authority_created(why, self.policy.settle.as_secs());
                 self.publish(read, AUTHORITY_SECRET, Reason::AuthorityCreated, note);
             }
             RotationStep::Demote => {
-                let note = "The stored certificate authority is not the one that API servers trust: it is announced to \
-                            them before it signs.";
+                let note = events::authority_not_trusted();
                 self.publish(read, AUTHORITY_SECRET, Reason::CertificateUnusable, note.to_owned());
             }
             RotationStep::Promote => {
-                let note = "The new certificate authority signs from now on.";
+                let note = events::authority_signs();
                 self.publish(read, AUTHORITY_SECRET, Reason::AuthorityChanged, note.to_owned());
             }
             RotationStep::Issue(why) => {
-                let note = format!("The webhook's certificate was renewed: {why}.");
-                self.publish(read, LEAF_SECRET, Reason::CertificateRenewed, note);
+                self.publish(read, LEAF_SECRET, Reason::CertificateRenewed, events::certificate_renewed(why));
             }
             RotationStep::Publish(_) if seen.replicas == Some(Replicas::Accepted) => {
                 tracing::info!("certificates: API servers trust the current authority alone from now on");

@@ -10,6 +10,7 @@ use super::rotation::StoredAuthorities;
 use crate::calls::FIELD_MANAGER;
 use crate::leadership::lease::Leadership;
 use crate::messages::report::CallError;
+use giveway_crds::wording::events;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -239,7 +240,7 @@ fn stored(secret: &Secret) -> (StoredAuthorities, Vec<String>) {
             return None;
         }
         let read = Authority::read(found.unwrap_or_default(), key.unwrap_or_default());
-        read.map_err(|why| complaints.push(format!("{certificate} cannot be used: {why}"))).ok()
+        read.map_err(|why| complaints.push(events::certificate_unusable(certificate, &why.to_string()))).ok()
     };
     let (current, next) = (authority(CURRENT), authority(NEXT));
     let published: Option<Timestamp> = secret.annotations().get(PUBLISHED).and_then(|time| time.parse().ok());

@@ -5,6 +5,7 @@ use crate::messages::report::CallError;
 use crate::model::Model;
 use crate::plans::{Flight, Flights};
 use giveway_crds::critical;
+use giveway_crds::wording::conditions::addon::taint_stays;
 use giveway_planner::SmolStr;
 use std::time::{Duration, Instant};
 
@@ -52,11 +53,7 @@ impl Taints {
 
     /// Records whether a taint could be removed.
     pub fn removed(&mut self, node: &str, uid: &str, failed: Option<&CallError>) {
-        self.kept = failed.map(|error| {
-            format!(
-                "No pod is evicted for it yet: node {node} was kept for an earlier critical add-on, and its taint CriticalAddonsOnly={uid}:NoSchedule cannot be removed: {error}"
-            )
-        });
+        self.kept = failed.map(|error| taint_stays(node, uid, &error.to_string()));
     }
 
     /// Returns the message about a taint that could not be removed.

@@ -14,6 +14,7 @@ use crate::views::creation_failure::CreationFailure;
 use giveway_crds::condition::Reason;
 use giveway_crds::kinds::spark;
 use giveway_crds::names::is_subdomain;
+use giveway_crds::wording::conditions::pod_group;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Pod};
 use std::collections::{BTreeMap, BTreeSet};
@@ -175,17 +176,9 @@ fn controllers(model: &Model, key: &ObjectKey) -> Vec<SmolStr> {
 fn stalled(model: &Model, key: &ObjectKey) -> Option<String> {
     let gated = || live(model, key).filter(|pod| pod.gated);
     if let Some(driver) = gated().find(|pod| spark::is_driver(pod.labels.get(spark::LABEL_ROLE))) {
-        return Some(format!(
-            "Pod {} is the driver of a Spark application, which creates its executors after it has started: give the executors a \
-             PodGroup of their own.",
-            driver.key.name
-        ));
+        return Some(pod_group::spark_driver_is_member(&driver.key.name));
     }
-    gated().next().map(|_| {
-        "No other pod has been created for a minute, and no failure is reported. If the other pods are created only after one of these has \
-         started, they cannot be members of the same gang: lower minCount."
-            .to_owned()
-    })
+    gated().next().map(|_| pod_group::no_further_member_created().to_owned())
 }
 
 #[cfg(test)]

@@ -15,12 +15,12 @@ use crate::messages::command::Command;
 use crate::messages::report::CallError;
 use crate::model::{GroupRecord, Model};
 use crate::speaker::Speaker;
-use crate::speaker::words::cannot_be_created;
 use crate::views::origin::{GangPod, OwnerFacts, OwnerKey};
 use giveway_crds::keys::{LABEL_GANG, LABEL_MANAGED_BY, MANAGED_BY};
 use giveway_crds::kinds::{Sizes, classes};
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec};
 use giveway_crds::policy::SchedulingPolicy;
+use giveway_crds::wording::events;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{ObjectKey, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -125,11 +125,9 @@ impl LabelledGangs {
         };
         let result = match result {
             Ok(facts) => Ok(facts),
-            Err(CallError::Gone) => {
-                Err(format!("{kind} {} was not found in namespace {}", owner.name, owner.namespace))
-            }
+            Err(CallError::Gone) => Err(events::owner_not_found(kind, &owner.name, &owner.namespace)),
             Err(CallError::Failed(why) | CallError::Rejected(why)) => {
-                Err(format!("{kind} {} cannot be read: {why}", owner.name))
+                Err(events::owner_not_read(kind, &owner.name, &why))
             }
             Err(CallError::Unanswered(_) | CallError::NotLeader) => {
                 known.call.unanswered(now);
@@ -335,7 +333,7 @@ impl LabelledGangs {
             Some(Ok(facts)) => facts,
             Some(Err(why)) => {
                 if record.is_none() {
-                    speaker.group_missing(key, cannot_be_created(&key.name, &why), now);
+                    speaker.group_missing(key, events::group_not_created(&key.name, &why), now);
                 }
                 return record.is_some();
             }

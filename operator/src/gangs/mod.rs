@@ -18,10 +18,10 @@ use crate::messages::report::CallError;
 use crate::model::Model;
 use crate::plans::Flights;
 use crate::speaker::Speaker;
-use crate::speaker::words::cannot_be_created;
 use absent_members::AbsentMembers;
 use backfill::BackFill;
 use finished::FinishedCounts;
+use giveway_crds::wording::events;
 use giveway_planner::model::ObjectKey;
 use housekeeping::Housekeeping;
 use labelled::LabelledGangs;
@@ -99,6 +99,6 @@ impl Gangs {
 /// Records the answer to a call. If a PodGroup could not be created, its pods get an event.
 fn answered(calls: &mut Calls, call: &CallKey, result: &Result<(), CallError>, speaker: &mut Speaker, now: Instant) {
     if let Some((group, why)) = calls.rejected_group(call, result, now) {
-        speaker.group_missing(group, cannot_be_created(&group.name, why), now);
+        speaker.group_missing(group, events::group_not_created(&group.name, why), now);
     }
 }

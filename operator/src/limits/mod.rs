@@ -9,6 +9,7 @@ use bans::Bans;
 use breakers::Breakers;
 use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;
+use giveway_crds::wording::conditions::pending::limit_is_zero;
 use rates::{Most, Rates};
 use switch::Switch;
 
@@ -48,7 +49,7 @@ impl Restraint {
     /// Returns why no pod may be evicted now, as the beginning of a sentence.
     pub fn in_words(&self) -> String {
         match (self.switch.mode(), self.rates.most().zero()) {
-            (Mode::Enforce, Some(limit)) => format!("Evictions are switched off by {limit}, which is 0"),
+            (Mode::Enforce, Some(limit)) => limit_is_zero(limit),
             (mode, _) => mode.restraint().to_owned(),
         }
     }

@@ -4,6 +4,7 @@
 //! one; it uses the more careful one of `observe` and the chart's mode, because evictions cannot be undone.
 
 use giveway_crds::mode::{CONFIG_MAP, KEY, Mode};
+use giveway_crds::wording::events;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -35,8 +36,8 @@ impl ModeConfig {
             key: key.clone(),
             uid: map.metadata.uid.clone().unwrap_or_default().into(),
             mode: match map.data.as_ref().and_then(|data| data.get(KEY)) {
-                Some(text) => text.parse().map_err(|error| format!("data.{KEY}: {error}")),
-                None => Err(format!("data.{KEY}: must be set, to enforce, observe or off")),
+                Some(text) => text.parse().map_err(|error| events::mode_invalid(&error)),
+                None => Err(events::mode_missing()),
             },
         });
         let changed = self.0 != now;
@@ -94,7 +95,7 @@ impl Switch {
             }
             Err(why) => {
                 let mode = *self.mode.get_or_insert(self.chart.max(Mode::Observe));
-                let message = format!("{why}. The mode is {mode} until then.");
+                let message = events::mode_unknown(why, mode);
                 Some(Complaint { key: key.clone(), uid: uid.clone(), message })
             }
         }

@@ -9,10 +9,10 @@
 mod event_budget;
 pub mod notice;
 mod turns;
-pub mod words;
 
 use event_budget::EventBudget;
 use giveway_crds::condition::Reason;
+use giveway_crds::wording::events;
 use giveway_planner::SmolStr;
 use giveway_planner::model::{Cluster, ObjectKey};
 use notice::{EventNotice, EventSubject};
@@ -106,7 +106,7 @@ impl Speaker {
             return Some(EventNotice::on("Pod", pod, true, reason, "Gating", message));
         };
         let (reason, message) = waits_for(group)?;
-        let note = format!("Pod group {} is pending: {message}", group.name);
+        let note = events::group_pending(&group.name, &message);
         let mut gated = live.filter(|pod| pod.gated);
         if let Some(owner) = gated.clone().find_map(|pod| pod.owner.as_ref())
             && self.is_first(&found.uid, &format!("owner {reason}"), QUEUED_QUIET, now)

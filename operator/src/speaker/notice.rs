@@ -1,7 +1,7 @@
 //! Events as data.
 
-use super::words::Sentence;
 use giveway_crds::condition::Reason;
+use giveway_crds::wording::Sentence;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 

@@ -4,6 +4,7 @@
 use giveway_crds::keys::{ANNOTATION_PREEMPTION_POLICY, ANNOTATION_THRESHOLD};
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::Class;
+use giveway_crds::wording::events::{self, CorrectedPod};
 use giveway_planner::model::Pod;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -149,24 +150,15 @@ impl Correction {
 
     /// Returns the message of the event on the pod.
     pub fn sentence(&self) -> String {
-        let set = self.changes.iter().filter_map(|(key, change)| Some(format!("{key}={}", change.value()?)));
-        let set: Vec<String> = set.collect();
+        let set: Vec<(&str, &str)> =
+            self.changes.iter().filter_map(|(key, change)| Some((key.as_str(), change.value()?))).collect();
         let removed = self.changes.iter().filter(|(_, change)| change.value().is_none());
         let removed: Vec<&str> = removed.map(|(key, _)| key.as_str()).collect();
-        let (set, removed) = (set.join(" and "), removed.join(" and "));
-        let done = match (set.as_str(), removed.as_str()) {
-            (set, "") => format!("Set {set}"),
-            ("", removed) => format!("Removed {removed}"),
-            (set, removed) => format!("Set {set} and removed {removed}"),
+        let pod = match &self.class {
+            None => CorrectedPod::WithoutClass,
+            Some(class) if self.class_to_read().is_some() => CorrectedPod::WrongValue(class),
+            Some(class) => CorrectedPod::NotSeen(class),
         };
-        match &self.class {
-            None => format!("{done}: the pod has no priority class, and only a class gives these annotations."),
-            Some(class) if self.class_to_read().is_some() => {
-                format!("{done}: the pod had a value that priority class {class} does not give.")
-            }
-            Some(class) => format!(
-                "Added {set} from priority class {class}: Giveway's webhook did not see the pod when it was created."
-            ),
-        }
+        events::annotations_corrected(pod, &set, &removed)
     }
 }

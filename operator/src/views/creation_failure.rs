@@ -2,6 +2,7 @@
 
 use giveway_crds::brief::shorten;
 use giveway_crds::kinds::is_creation_failure;
+use giveway_crds::wording::conditions::pod_group::member_not_created;
 use k8s_openapi::api::events::v1::Event;
 
 /// Maximum number of characters of the message that are quoted: users can write events.
@@ -40,7 +41,7 @@ impl CreationFailure {
 
     /// Returns the failure as a sentence.
     pub fn sentence(&self) -> String {
-        format!("{} could not create a pod: {}", self.controller, self.message)
+        member_not_created(&self.controller, &self.message)
     }
 }
 

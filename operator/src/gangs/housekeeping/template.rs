@@ -8,6 +8,7 @@ use crate::model::Model;
 use crate::speaker::Speaker;
 use giveway_crds::keys::{LABEL_MANAGED_BY, MANAGED_BY};
 use giveway_crds::pod_group::{PodGroup, PodGroupSpec, PodGroupTemplateRef, WorkloadTemplateRef};
+use giveway_crds::wording::events;
 use giveway_planner::model::{ObjectKey, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource as _;
@@ -36,14 +37,8 @@ impl Housekeeping {
             return;
         }
         let message = match members.iter().find_map(|pod| pod.template.as_ref()) {
-            Some((workload, template)) => format!(
-                "Pod group {} does not exist and cannot be created: workload {workload} with a template {template} was not found in namespace {}. The pod waits until there is one.",
-                key.name, key.namespace
-            ),
-            None => format!(
-                "Pod group {} does not exist in namespace {}. The pod waits until it is created.",
-                key.name, key.namespace
-            ),
+            Some((workload, template)) => events::template_not_found(key, workload, template),
+            None => events::group_not_found(key),
         };
         speaker.group_missing(key, message, now);
     }
