@@ -76,6 +76,9 @@ docs: need-cargo ## Make a book of docs/ in target/docs (installs mdbook into ta
 	target/tools/bin/mdbook build docs
 	@echo "The book: target/docs/index.html"
 
+wording: need-cargo ## Regenerate the lists of all sentences: conditions and events, rejections, findings of `kubectl giveway check`
+	GIVEWAY_WRITE=1 $(DEV) test -q --workspace --test crds --test admission --bin kubectl-giveway wording::
+
 metrics: need-cargo controlplane promtool ## Regenerate docs/reference/metrics.md and the dashboard from the lists of metrics, and check alerts and queries
 	GIVEWAY_WRITE=1 $(DEV) test --workspace --test offline -- --include-ignored observability::
 

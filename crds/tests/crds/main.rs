@@ -9,3 +9,4 @@ mod reference;
 mod round_trip;
 mod rules;
 mod schema;
+mod wording;

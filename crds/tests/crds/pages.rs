@@ -160,6 +160,40 @@ fn every_reason_and_every_check_has_its_place_in_troubleshooting() {
     assert!(missing.is_empty(), "docs/troubleshooting.md has no heading for {missing:?}");
 }
 
+/// Beginnings of quoted messages that the planner writes.
+const OTHER_MESSAGES: [&str; 5] =
+    ["Evicting every workload", "N pods below priority", "No node offers", "No workload has", "There are pods below"];
+
+/// Returns the messages that a page quotes in backticks: at least three words, of which the first begins with a capital letter.
+fn quoted_messages(text: &str) -> Vec<String> {
+    let prose: String = lines(text).filter(|(fenced, _)| !fenced).map(|(_, line)| format!("{line}\n")).collect();
+    let quoted = prose.split('`').skip(1).step_by(2).map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    quoted.filter(|text| text.starts_with(char::is_uppercase) && text.split(' ').count() > 2).collect()
+}
+
+/// Returns true if a line contains the words of a quote in this order, where `NAME`, `X` and similar words stand for anything.
+fn is_said(quote: &str, line: &str) -> bool {
+    let is_name = |word: &&str| *word == "…" || word.chars().all(|c| c.is_ascii_uppercase());
+    let words: Vec<&str> = quote.split(' ').collect();
+    let mut rest = Some(line);
+    for part in words.split(is_name).filter(|part| !part.is_empty()) {
+        rest = rest.and_then(|rest| Some(rest.split_once(part.join(" ").trim_end_matches('.'))?.1));
+    }
+    rest.is_some()
+}
+
+#[test]
+fn messages_that_troubleshooting_quotes_are_in_the_catalogue() {
+    assert!(is_said("Pod NAME is here", "Pod a is here.") && !is_said("Pod NAME is there", "Pod a is here."));
+    let (page, sentences) =
+        (fs::read_to_string(root().join("docs/troubleshooting.md")).unwrap(), crate::wording::stored());
+    let mut quoted = quoted_messages(&page);
+    assert!(quoted.len() > 5, "{quoted:?}");
+    quoted.retain(|quote| !OTHER_MESSAGES.iter().any(|other| quote.starts_with(other)));
+    quoted.retain(|quote| !sentences.lines().any(|line| is_said(quote, line)));
+    assert!(quoted.is_empty(), "crds/tests/wording.txt does not have what docs/troubleshooting.md quotes: {quoted:?}");
+}
+
 #[test]
 fn commands_of_the_pages_exist() {
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();

@@ -151,7 +151,7 @@ fn placeholders_reserve_insufficient_capacity_for_a_limited_time() {
     assert_eq!(scene.pass(Some(Wait::Capacity), 600).len(), 2, "both are removed");
     let (reason, message) = scene.reason();
     assert_eq!(reason, Reason::CapacityFailed);
-    assert!(message.contains("1 of 2 placeholders were bound after 10 minutes"), "{message}");
+    assert!(message.contains("1 of 2 placeholders was bound after 10 minutes"), "{message}");
 }
 
 #[test]

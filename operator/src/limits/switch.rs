@@ -36,7 +36,7 @@ impl ModeConfig {
             key: key.clone(),
             uid: map.metadata.uid.clone().unwrap_or_default().into(),
             mode: match map.data.as_ref().and_then(|data| data.get(KEY)) {
-                Some(text) => text.parse().map_err(|error| events::mode_invalid(&error)),
+                Some(text) => text.parse::<Mode>().map_err(|error| events::mode_invalid(&error)),
                 None => Err(events::mode_missing()),
             },
         });

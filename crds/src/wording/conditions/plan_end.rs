@@ -2,7 +2,7 @@
 
 use crate::object_key::ObjectKey;
 use crate::plan::StoredDomain;
-use crate::wording::{Sentence, agree, counted, part_of};
+use crate::wording::{Sentence, agree, part_of};
 
 /// Completed: kube-scheduler has bound the members, of which `bound` still exist.
 pub fn completed(bound: usize, placed: usize) -> String {
@@ -16,8 +16,10 @@ pub fn group_deleted() -> &'static str {
 
 /// Cancelled: `have` members are left of those that the gang needs.
 pub fn too_few_members(have: usize, needed: usize) -> String {
-    let needed = counted(needed, "needed pod", "needed pods");
-    format!("Only {have} of the {needed} still {}.", agree(have, "fits", "fit"))
+    match needed {
+        1 => "The needed pod does not fit any more.".to_owned(),
+        needed => format!("Only {have} of the {needed} needed pods still {}.", agree(have, "fits", "fit")),
+    }
 }
 
 /// Cancelled: a member was deleted.
