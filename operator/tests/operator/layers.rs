@@ -31,7 +31,7 @@ fn named(line: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the lines that are neither comments nor test code: one declaration after `#[cfg(test)]` is skipped, and everything from a module
 /// of tests on, which comes last.
-fn code(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn code(text: &str) -> impl Iterator<Item = &str> {
     let mut for_tests = false;
     text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).map_while(move |line| {
         let left_out = for_tests;
@@ -52,7 +52,8 @@ fn backwards(module: &str, text: &str) -> Vec<String> {
     wrong.map(|other| format!("{module} imports {other}, which is not below it")).collect()
 }
 
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+/// Adds the Rust files below a folder.
+pub(super) fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         if entry.is_dir() {
             sources(&entry, found);

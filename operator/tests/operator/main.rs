@@ -16,6 +16,7 @@ mod observed;
 mod overtaking;
 mod rejections;
 mod scheduler;
+mod sentences;
 mod standby;
 #[path = "../../benches/arbiter/world.rs"]
 mod world;
