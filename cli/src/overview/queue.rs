@@ -3,8 +3,8 @@
 use super::Snapshot;
 use crate::decide::turn;
 use crate::why::PendingRow;
-use crate::world::World;
-use giveway_crds::plan::PlanState;
+use crate::world::{World, preemptor_of};
+use giveway_crds::plan::StoredPlan;
 use giveway_planner::Preemptor;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -27,32 +27,13 @@ pub(crate) struct QueueRow<'s> {
     pub(crate) position: usize,
     /// The PriorityClass that it names.
     class: Option<&'s str>,
-    /// Its plan in progress.
-    plan: Option<QueuePlan<'s>>,
+    /// The state of its plan in progress, or else the reason of its condition.
+    pub(crate) state: &'s str,
+    /// What it waits for, as a sentence: the message of its plan in progress, or else that of its condition.
+    pub(crate) waits_for: &'s str,
     /// The group or pod.
     #[serde(flatten)]
     pub(crate) pending: &'s PendingRow,
-}
-
-impl QueueRow<'_> {
-    /// Returns the state of its plan in progress, or else the reason of its condition.
-    pub(crate) fn state(&self) -> &str {
-        self.plan.as_ref().map_or(self.pending.reason.as_str(), |plan| plan.state.as_str())
-    }
-
-    /// Returns what it waits for, as a sentence.
-    pub(crate) fn waits_for(&self) -> &str {
-        self.plan.as_ref().map_or(self.pending.message.as_str(), |plan| plan.message)
-    }
-}
-
-/// A plan in progress.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct QueuePlan<'s> {
-    id: &'s str,
-    state: PlanState,
-    message: &'s str,
 }
 
 /// What is pending of one priority.
@@ -76,11 +57,16 @@ pub(crate) fn view(snapshot: &Snapshot) -> QueueView<'_> {
         let level = levels.entry(row.priority).or_default();
         *level = (level.0 + 1, level.1 + row.total);
     }
-    let rows = pending.iter().enumerate().map(|(index, (preemptor, row))| QueueRow {
-        position: index + 1,
-        class: class(world, preemptor),
-        plan: plan(world, preemptor),
-        pending: row,
+    let plans = plans_in_progress(world);
+    let rows = pending.iter().enumerate().map(|(index, (preemptor, row))| {
+        let (plan, row) = (plans.get(preemptor).copied(), *row);
+        QueueRow {
+            position: index + 1,
+            class: class(world, preemptor),
+            state: plan.map_or(row.reason.as_str(), |plan| plan.state.as_str()),
+            waits_for: plan.map_or(row.message.as_str(), |plan| plan.message.as_str()),
+            pending: row,
+        }
     });
     let rows = rows.collect();
     let levels = levels.into_iter().rev().map(|(priority, (pending, pods))| QueueLevel { priority, pending, pods });
@@ -96,10 +82,13 @@ fn class<'w>(world: &'w World, preemptor: &Preemptor) -> Option<&'w str> {
     }
 }
 
-/// Returns the plan in flight of a preemptor.
-fn plan<'w>(world: &'w World, preemptor: &Preemptor) -> Option<QueuePlan<'w>> {
-    let plan = world.last_plan(preemptor).filter(|plan| plan.state.in_flight())?;
-    Some(QueuePlan { id: &plan.id, state: plan.state, message: &plan.message })
+/// Returns the plans in progress by preemptor.
+fn plans_in_progress(world: &World) -> BTreeMap<Preemptor, &StoredPlan> {
+    let plans = world.plans.values().filter(|plan| plan.cause.is_plan() && plan.state.in_flight());
+    let mut plans: Vec<&StoredPlan> = plans.collect();
+    // Of several plans of a preemptor the last one counts.
+    plans.sort_by(|a, b| a.age_order().cmp(&b.age_order()));
+    plans.into_iter().map(|plan| (preemptor_of(plan), plan)).collect()
 }
 
 #[cfg(test)]
@@ -109,7 +98,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn groups_are_listed_in_the_operator_s_order_with_class_plan_and_hostile_messages_as_they_are() {
+    fn groups_are_listed_in_the_operator_s_order_with_class_state_and_hostile_messages_as_they_are() {
         let snapshot = samples::snapshot();
         let view = serde_json::to_value(view(&snapshot)).unwrap();
         let rows = view["rows"].as_array().unwrap();
@@ -118,9 +107,10 @@ mod tests {
         assert_eq!(names, ["early", "a-late", "low"]);
         assert_eq!(rows[0]["position"], 1);
         assert_eq!((&rows[0]["class"], &rows[2]["class"]), (&json!("high"), &Value::Null));
-        assert_eq!(rows[0]["plan"]["state"], "Evicting");
-        assert_eq!(rows[1]["plan"], Value::Null);
-        assert_eq!(rows[1]["message"], samples::HOSTILE);
+        // `early` has a plan in progress: its state counts, and not the condition of the group.
+        assert_eq!((&rows[0]["state"], &rows[0]["reason"]), (&json!("Evicting"), &json!("Unschedulable")));
+        assert_eq!(rows[1]["state"], "Unschedulable");
+        assert_eq!(rows[1]["waitsFor"], samples::HOSTILE);
         assert_eq!(
             view["levels"],
             json!([{"priority": 1000, "pending": 2, "pods": 4}, {"priority": 5, "pending": 1, "pods": 2}])

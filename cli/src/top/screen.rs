@@ -108,9 +108,9 @@ impl Screen {
                 format!("{}/{}", one.kind, one.key.name),
                 one.priority.to_string(),
                 format!("{}/{}", one.bound, one.total),
-                row.state().to_owned(),
+                row.state.to_owned(),
                 one.since.as_ref().map_or_else(|| "-".to_owned(), |since| age(now, since.0)),
-                row.waits_for().to_owned(),
+                row.waits_for.to_owned(),
             ]
         }));
         // An empty line and the heading are above the rows.

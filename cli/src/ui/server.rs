@@ -259,7 +259,7 @@ mod tests {
         let snapshot = samples::snapshot();
         let view = |path: &str, query: &str| compute(&snapshot, path, &Query::of(Some(query)), None);
         for (path, query, field) in [
-            ("/api/queue", "", "/rows/0/message"),
+            ("/api/queue", "", "/rows/0/waitsFor"),
             ("/api/plan", "kind=podgroup&namespace=ml&name=early", "/stored/message"),
             ("/api/history", "", "/items/0/message"),
         ] {

@@ -18,8 +18,8 @@ export function createQueue(root) {
       row.namespace,
       row.class ? `${row.priority} (${row.class})` : row.priority,
       `${row.bound}/${row.total}`,
-      row.plan ? row.plan.state : row.reason,
-      row.plan ? row.plan.message : row.message,
+      row.state,
+      row.waitsFor,
       since(row.since),
       yaml(row.kind, row.namespace, row.name, "YAML"),
     ]);
