@@ -197,7 +197,7 @@ impl Api {
         params: &ListParams,
         take: &mut impl FnMut(Value) -> Result<(), CliError>,
     ) -> Result<Got<String>, CliError> {
-        let (path, mut taken) = (path_in(&kind.path(), namespace), Ok(()));
+        let (path, mut taken) = (kind.path_in(namespace), Ok(()));
         let call = async {
             let mut page = ListPage::request(&self.client, &path, params).await?;
             while taken.is_ok()
@@ -299,14 +299,6 @@ fn check_proxy(url: Option<&Uri>) -> Result<(), CliError> {
     }
 }
 
-/// Returns the path of the objects of a kind in a namespace, from their path in the whole cluster.
-fn path_in(path: &str, namespace: Option<&str>) -> String {
-    match (namespace, path.rsplit_once('/')) {
-        (Some(namespace), Some((root, plural))) => format!("{root}/namespaces/{namespace}/{plural}"),
-        _ => path.to_owned(),
-    }
-}
-
 /// Returns the namespace of the Service in a webhook configuration, or `None` if it calls a URL.
 fn service_namespace(configuration: &Value) -> Option<&str> {
     let mut webhooks = configuration["webhooks"].as_array()?.iter();
@@ -378,16 +370,10 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ClusterConnection, check_proxy, duration, path_in, server, service_namespace};
+    use super::{ClusterConnection, check_proxy, duration, server, service_namespace};
     use kube::Config;
     use serde_json::json;
     use std::time::Duration;
-
-    #[test]
-    fn the_path_of_a_list_names_the_namespace_before_the_plural() {
-        assert_eq!(path_in("/api/v1/pods", Some("ml")), "/api/v1/namespaces/ml/pods");
-        assert_eq!(path_in("/apis/policy/v1/poddisruptionbudgets", None), "/apis/policy/v1/poddisruptionbudgets");
-    }
 
     #[test]
     fn flags_take_precedence_over_the_kubeconfig() {

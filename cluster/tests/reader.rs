@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use futures::{StreamExt as _, stream};
+use giveway_cluster::objects::Salvaged;
+use giveway_cluster::objects::kinds::BUDGET;
+use giveway_cluster::watch::permitted::{AGAIN, PermittedReader, Scope};
 use giveway_cluster::watch::{Event, KindReader, WatchFailure};
 use http::{Request, Response};
 use http_body_util::StreamBody;
@@ -29,15 +32,15 @@ fn answer(text: impl ToString) -> Answer {
     Answer { code: 200, text: text.to_string(), breaks: false, stays: false }
 }
 
-/// Requests that were made, without the path.
+/// Requests that were made: path and query.
 type Asked = Arc<Mutex<Vec<String>>>;
 
-/// Returns a reader of ConfigMaps whose requests get these answers, each in pieces of 7 bytes.
-fn reader(answers: Vec<Answer>) -> (KindReader<ConfigMap>, Asked) {
+/// Returns a client whose requests get these answers, each in pieces of 7 bytes.
+fn client(answers: Vec<Answer>) -> (Client, Asked) {
     let asked = Asked::default();
     let (requests, answers) = (asked.clone(), Arc::new(Mutex::new(VecDeque::from(answers))));
     let service = tower::service_fn(move |request: Request<Body>| {
-        requests.lock().unwrap().push(request.uri().query().unwrap_or_default().to_owned());
+        requests.lock().unwrap().push(request.uri().to_string());
         let answer = answers.lock().unwrap().pop_front();
         async move {
             let Answer { code, text, breaks, stays } = answer.ok_or_else(|| io::Error::other("no answer is left"))?;
@@ -54,8 +57,14 @@ fn reader(answers: Vec<Answer>) -> (KindReader<ConfigMap>, Asked) {
             Ok::<_, io::Error>(Response::builder().status(code).body(body).unwrap())
         }
     });
+    (Client::new(service, "default"), asked)
+}
+
+/// Returns a reader of ConfigMaps whose requests get these answers.
+fn reader(answers: Vec<Answer>) -> (KindReader<Salvaged<ConfigMap>>, Asked) {
+    let (client, asked) = client(answers);
     let params = WatchParams::default().labels("a=b").timeout(30);
-    (KindReader::new(Api::all(Client::new(service, "default")), params), asked)
+    (KindReader::new(Api::all(client), params), asked)
 }
 
 fn map(name: &str, version: u32) -> Value {
@@ -73,8 +82,8 @@ fn event(kind: &str, object: &Value) -> String {
 }
 
 /// Returns the next event in short.
-async fn next(reader: &mut KindReader<ConfigMap>) -> String {
-    let name = |object: giveway_cluster::objects::Salvaged<ConfigMap>| object.0.unwrap().metadata.name.unwrap();
+async fn next(reader: &mut KindReader<Salvaged<ConfigMap>>) -> String {
+    let name = |object: Salvaged<ConfigMap>| object.0.unwrap().metadata.name.unwrap();
     match reader.next().await {
         Ok(Event::Begun) => "started".to_owned(),
         Ok(Event::Listed(object)) => format!("listed {}", name(object)),
@@ -85,7 +94,7 @@ async fn next(reader: &mut KindReader<ConfigMap>) -> String {
     }
 }
 
-async fn expect(reader: &mut KindReader<ConfigMap>, events: &[&str]) {
+async fn expect(reader: &mut KindReader<Salvaged<ConfigMap>>, events: &[&str]) {
     for expected in events {
         assert_eq!(next(reader).await, *expected);
     }
@@ -179,4 +188,123 @@ async fn a_kind_that_is_not_served_is_distinguished_from_other_errors() {
     assert!(!failure.is_unserved() && failure.to_string().contains("no endpoints"), "{failure}");
     expect(&mut reader, &["started"]).await;
     assert!(matches!(reader.next().await, Err(WatchFailure::List(_))));
+}
+
+/// Returns the error 403.
+fn forbidden() -> Answer {
+    let status = json!({"kind": "Status", "status": "Failure", "message": "no", "reason": "Forbidden", "code": 403});
+    Answer { code: 403, ..answer(status) }
+}
+
+/// Returns a watch that delivers this text and does not end.
+fn open_watch(text: &str) -> Answer {
+    Answer { stays: true, ..answer(text) }
+}
+
+/// Returns a reader of budgets, in the namespace `team` if those of the cluster are forbidden.
+fn permitted(answers: Vec<Answer>) -> (PermittedReader, Asked) {
+    let (client, asked) = client(answers);
+    let namespace = Some("team".to_owned());
+    (PermittedReader::new(client, &BUDGET, namespace, WatchParams::default()), asked)
+}
+
+/// Returns the next event in short, with the scope after it.
+async fn next_permitted(reader: &mut PermittedReader) -> (String, Scope) {
+    let name = |object: Value| object["metadata"]["name"].as_str().unwrap().to_owned();
+    let event = match reader.next().await {
+        Ok(Event::Begun) => "started".to_owned(),
+        Ok(Event::Listed(object)) => format!("listed {}", name(object)),
+        Ok(Event::Complete) => "complete".to_owned(),
+        Ok(Event::Applied(object)) => format!("applied {}", name(object)),
+        Ok(Event::Deleted(object)) => format!("deleted {}", name(object)),
+        Err(failure) if failure.is_forbidden() => "forbidden".to_owned(),
+        Err(failure) => failure.to_string(),
+    };
+    (event, reader.scope())
+}
+
+async fn expect_permitted(reader: &mut PermittedReader, scope: Scope, events: &[&str]) {
+    for expected in events {
+        assert_eq!(next_permitted(reader).await, ((*expected).to_owned(), scope));
+    }
+}
+
+/// Returns the paths of the requests, with `watch` for a watch.
+fn paths(asked: &Asked) -> Vec<String> {
+    let root = "/apis/policy/v1/";
+    let asked = asked.lock().unwrap();
+    let path = |request: &String| {
+        let (path, query) = request.split_once('?').unwrap();
+        let watch = if query.contains("watch=true") { " watch" } else { "" };
+        format!("{}{watch}", path.split_once(root).unwrap().1)
+    };
+    asked.iter().map(path).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_not_be_read_in_the_cluster_is_read_in_one_namespace_until_it_may() {
+    let again = page(9, "", &[map("c", 1)]);
+    let answers = vec![forbidden(), page(7, "", &[map("a", 1)]), open_watch(&event("ADDED", &map("b", 8))), again];
+    let (mut reader, asked) = permitted(answers);
+    expect_permitted(&mut reader, Scope::Namespace, &["started", "listed a", "complete", "applied b"]).await;
+    // A watch that lasts as long as it was asked to be is continued, and here it is silent for longer.
+    let failure = next_permitted(&mut reader).await.0;
+    assert_eq!(failure, "watch: the API server sent nothing for 15s and did not end it");
+    tokio::time::advance(AGAIN).await;
+    expect_permitted(&mut reader, Scope::Cluster, &["started", "listed c", "complete"]).await;
+    let (all, own) = ("poddisruptionbudgets", "namespaces/team/poddisruptionbudgets");
+    assert_eq!(paths(&asked), [all, own, "namespaces/team/poddisruptionbudgets watch", all]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_right_that_is_granted_is_noticed_after_a_while() {
+    let answers = vec![
+        forbidden(),
+        forbidden(),
+        forbidden(),
+        forbidden(),
+        page(9, "", &[map("c", 1)]),
+        open_watch(&event("DELETED", &map("c", 10))),
+    ];
+    let (mut reader, asked) = permitted(answers);
+    let started = tokio::time::Instant::now();
+    expect_permitted(&mut reader, Scope::Nothing, &["forbidden", "forbidden"]).await;
+    expect_permitted(&mut reader, Scope::Cluster, &["started", "listed c", "complete", "deleted c"]).await;
+    assert!(started.elapsed() >= 2 * AGAIN, "{:?}", started.elapsed());
+    let (all, own) = ("poddisruptionbudgets", "namespaces/team/poddisruptionbudgets");
+    assert_eq!(paths(&asked), [all, own, all, own, all, "poddisruptionbudgets watch"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_right_that_is_revoked_ends_the_watch_and_narrows_the_list() {
+    let answers = vec![
+        page(7, "", &[map("a", 1)]),
+        answer(event("ADDED", &map("b", 8))),
+        forbidden(),
+        forbidden(),
+        page(9, "", &[]),
+        forbidden(),
+        forbidden(),
+    ];
+    let (mut reader, asked) = permitted(answers);
+    expect_permitted(&mut reader, Scope::Cluster, &["started", "listed a", "complete", "applied b", "forbidden"]).await;
+    expect_permitted(&mut reader, Scope::Namespace, &["started", "complete", "forbidden"]).await;
+    expect_permitted(&mut reader, Scope::Nothing, &["forbidden"]).await;
+    let (all, own) = ("poddisruptionbudgets", "namespaces/team/poddisruptionbudgets");
+    let watches = [format!("{all} watch"), format!("{own} watch")];
+    assert_eq!(paths(&asked), [all, &watches[0], &watches[0], all, own, &watches[1], own]);
+    assert!(asked.lock().unwrap()[1].contains("timeoutSeconds=10"), "rights are checked again after 10 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_while_nothing_may_be_read_is_reported_and_ends() {
+    let unavailable = Answer { code: 503, ..answer("no endpoints") };
+    let (mut reader, _) = permitted(vec![forbidden(), forbidden(), unavailable, forbidden(), forbidden()]);
+    expect_permitted(&mut reader, Scope::Nothing, &["forbidden"]).await;
+    let (failure, scope) = next_permitted(&mut reader).await;
+    assert!(failure.contains("no endpoints") && scope == Scope::Nothing, "{failure}");
+    assert!(!reader.resume().await.unwrap(), "nothing is watched");
+    let before = tokio::time::Instant::now();
+    expect_permitted(&mut reader, Scope::Nothing, &["forbidden"]).await;
+    assert!(before.elapsed() < AGAIN, "what was not answered is requested at once");
 }

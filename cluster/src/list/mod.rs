@@ -2,7 +2,7 @@
 
 pub mod split;
 
-use crate::objects::{KindFields, Salvaged, TrimmedObject};
+use crate::objects::{KindFields, ReadObject};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::api::ListParams;
 use kube::client::Body;
 use kube::core::{Request, Status};
-use kube::{Client, Error, Resource};
+use kube::{Client, Error};
 use serde_json::Value;
 use split::{ListPart, Splitter};
 use std::collections::VecDeque;
@@ -65,9 +65,9 @@ impl ListPage {
     ///
     /// # Errors
     /// The response breaks off, or is not a list.
-    pub async fn next<K: TrimmedObject + Resource>(&mut self) -> Result<Option<Salvaged<K>>, Error> {
+    pub async fn next<O: ReadObject>(&mut self, kind: &KindFields) -> Result<Option<O>, Error> {
         let text = self.text_of_next().await?.map(String::from_utf8).transpose().map_err(Error::FromUtf8)?;
-        text.map(|text| Salvaged::decode(&text)).transpose().map_err(Error::SerdeError)
+        text.map(|text| O::decode(kind, &text)).transpose().map_err(Error::SerdeError)
     }
 
     /// Returns the next object, with the fields that the command line reads; `None` after the last one.

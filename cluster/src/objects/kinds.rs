@@ -4,7 +4,7 @@
 //! `cluster/tests/fields.rs`, and tests of operator and webhook, compare what is read of complete objects with what is read of trimmed
 //! ones: they fail for a field that is read and is not in the table.
 
-use super::fields::Field;
+use super::fields::{Field, Trimmed};
 use giveway_admission::rules::guard::facts::PodObject;
 use giveway_crds::autoscaling::ProvisioningRequest;
 use giveway_crds::devices::{DeviceClass, ResourceClaim, ResourceSlice};
@@ -43,6 +43,28 @@ pub trait TrimmedObject: Sized {
     /// # Errors
     /// The text is not an object of this type.
     fn decode(text: &str) -> Result<Self, serde_json::Error>;
+}
+
+/// What a reader makes of the text of an object.
+pub trait ReadObject: Sized {
+    /// Decodes the fields of a row. Types that belong to one kind have the row of their own.
+    ///
+    /// # Errors
+    /// The text is not JSON.
+    fn decode(row: &KindFields, text: &str) -> Result<Self, serde_json::Error>;
+
+    /// Returns the resource version.
+    fn version(&self) -> Option<&str>;
+}
+
+impl ReadObject for Value {
+    fn decode(row: &KindFields, text: &str) -> Result<Self, serde_json::Error> {
+        row.decode_as(row.object().for_daemons(), text.as_bytes())
+    }
+
+    fn version(&self) -> Option<&str> {
+        self["metadata"]["resourceVersion"].as_str()
+    }
 }
 
 /// The fields of an owner reference.
@@ -382,6 +404,15 @@ impl KindFields {
         format!("/{root}/{}/{}", self.api_version, self.plural)
     }
 
+    /// Returns the path of the list of the objects in a namespace, or of all.
+    pub fn path_in(&self, namespace: Option<&str>) -> String {
+        let path = self.path();
+        match (namespace, path.rsplit_once('/')) {
+            (Some(namespace), Some((root, plural))) => format!("{root}/namespaces/{namespace}/{plural}"),
+            _ => path,
+        }
+    }
+
     /// Returns true for a kind of Giveway.
     pub fn is_own(&self) -> bool {
         self.group() == keys::GROUP
@@ -409,8 +440,13 @@ impl KindFields {
     /// # Errors
     /// The text is not JSON.
     pub fn decode(&self, text: &[u8]) -> Result<Value, serde_json::Error> {
+        self.decode_as(self.object().for_snapshots(), text)
+    }
+
+    /// Decodes these fields of an object of this kind.
+    fn decode_as(&self, fields: Trimmed<'_>, text: &[u8]) -> Result<Value, serde_json::Error> {
         let mut decoder = serde_json::Deserializer::from_slice(text);
-        let mut object = self.object().for_snapshots().deserialize(&mut decoder)?;
+        let mut object = fields.deserialize(&mut decoder)?;
         decoder.end()?;
         if let Some(fields) = object.as_object_mut() {
             fields.insert("apiVersion".to_owned(), self.api_version.into());
@@ -567,5 +603,7 @@ mod tests {
         assert_eq!(POD.path(), "/api/v1/pods");
         assert_eq!(WORKLOAD.path(), "/apis/scheduling.giveway.dev/v1alpha1/workloads");
         assert_eq!(NATIVE_GROUPS[2].path(), "/apis/scheduling.k8s.io/v1alpha3/podgroups");
+        assert_eq!(POD.path_in(Some("ml")), "/api/v1/namespaces/ml/pods");
+        assert_eq!(BUDGET.path_in(None), "/apis/policy/v1/poddisruptionbudgets");
     }
 }

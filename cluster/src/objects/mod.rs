@@ -8,5 +8,5 @@ pub mod mark;
 pub mod salvaged;
 mod scalars;
 
-pub use kinds::{KindFields, TrimmedObject};
+pub use kinds::{KindFields, ReadObject, TrimmedObject};
 pub use salvaged::Salvaged;

@@ -3,7 +3,7 @@
 //! and does not affect other objects.
 
 use super::kept_text::kept_text;
-use super::kinds::TrimmedObject;
+use super::kinds::{KindFields, ReadObject, TrimmedObject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::Resource;
@@ -37,6 +37,16 @@ impl<K: TrimmedObject + Resource> Salvaged<K> {
     /// Returns the metadata of the object; for an invalid one what identifies it.
     pub fn meta(&self) -> &ObjectMeta {
         self.0.as_ref().map_or_else(|invalid| &invalid.metadata, K::meta)
+    }
+}
+
+impl<K: TrimmedObject + Resource> ReadObject for Salvaged<K> {
+    fn decode(_: &KindFields, text: &str) -> Result<Self, Error> {
+        Self::decode(text)
+    }
+
+    fn version(&self) -> Option<&str> {
+        self.meta().resource_version.as_deref()
     }
 }
 

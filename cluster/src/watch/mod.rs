@@ -5,13 +5,15 @@
 //! read; where the API server does not have the changes since then any more, everything is listed again.
 
 mod lines;
+pub mod permitted;
 
 use crate::list::ListPage;
-use crate::objects::{Salvaged, TrimmedObject};
+use crate::objects::{KindFields, ReadObject, Salvaged, TrimmedObject};
 use futures::StreamExt as _;
 use kube::api::{ListParams, WatchParams};
 use kube::{Api, Client, Resource};
 use lines::{Lines, WatchLine};
+use serde_json::Value;
 use std::marker::PhantomData;
 use std::time::Duration;
 use thiserror::Error;
@@ -31,17 +33,17 @@ const MARGIN: Duration = Duration::from_secs(5);
 
 /// What a reader delivers.
 #[derive(Debug)]
-pub enum Event<K> {
+pub enum Event<O> {
     /// A list begins: until [`Event::Complete`], objects that were deleted meanwhile still seem to exist.
     Begun,
     /// An object of the list.
-    Listed(Salvaged<K>),
+    Listed(O),
     /// The list is complete: an object that was not in it does not exist.
     Complete,
     /// An object was added or modified.
-    Applied(Salvaged<K>),
+    Applied(O),
     /// An object was deleted.
-    Deleted(Salvaged<K>),
+    Deleted(O),
 }
 
 /// Why a list or watch ended.
@@ -68,6 +70,11 @@ impl WatchFailure {
     /// Returns true if the API server does not serve the kind that was to be listed.
     pub fn is_unserved(&self) -> bool {
         matches!(self, Self::List(kube::Error::Api(status)) if status.code == 404)
+    }
+
+    /// Returns true if the client has no right to list or to watch the kind.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, Self::List(kube::Error::Api(status)) | Self::Watch(kube::Error::Api(status)) if status.code == 403)
     }
 }
 
@@ -98,39 +105,72 @@ enum ReaderState {
 }
 
 /// Reads the objects of one kind.
-pub struct KindReader<K> {
+pub struct KindReader<O> {
     client: Client,
+    row: &'static KindFields,
     path: String,
     params: WatchParams,
     state: ReaderState,
-    kind: PhantomData<fn() -> K>,
+    object: PhantomData<fn() -> O>,
 }
 
-impl<K: Resource + TrimmedObject> KindReader<K> {
+impl<K: Resource + TrimmedObject> KindReader<Salvaged<K>> {
     /// Creates a reader of the objects that `params` selects. With the time limit of `params` the API server is asked to end a watch,
     /// which is then continued, as is one that is silent for longer.
     pub fn new(api: Api<K>, params: WatchParams) -> Self {
         let path = api.resource_url().to_owned();
-        Self { client: api.into_client(), path, params, state: ReaderState::Empty, kind: PhantomData }
+        let (client, row) = (api.into_client(), K::row());
+        Self { client, row, path, params, state: ReaderState::Empty, object: PhantomData }
     }
+}
 
+impl KindReader<Value> {
+    /// Creates a reader of the objects of a row, in a namespace or in the whole cluster, for a program that chooses kinds while it runs.
+    pub fn of_row(client: Client, row: &'static KindFields, namespace: Option<&str>, params: WatchParams) -> Self {
+        let path = row.path_in(namespace);
+        Self { client, row, path, params, state: ReaderState::Empty, object: PhantomData }
+    }
+}
+
+impl<O: ReadObject> KindReader<O> {
     /// Returns true if a list is in progress or begins with the next call. Only then must an event arrive within some time.
     pub fn is_listing(&self) -> bool {
         matches!(self.state, ReaderState::Empty | ReaderState::Listing(_))
     }
 
-    /// Waits for the next event. If the returned future is dropped before it is complete, a list begins again.
+    /// Continues an interrupted watch, so that the caller knows that the API server answers again: [`KindReader::next`] does this too, and
+    /// then waits for a change.
     ///
     /// # Errors
     /// See [`WatchFailure`]. The caller waits before the next call.
-    pub async fn next(&mut self) -> Result<Event<K>, WatchFailure> {
+    pub async fn resume(&mut self) -> Result<(), WatchFailure> {
+        let ReaderState::Known(version) = &self.state else { return Ok(()) };
+        let version = version.clone();
+        let limit = self.limit();
+        let opened = tokio::time::timeout(limit, lines::open(&self.client, &self.path, &self.params, &version)).await;
+        match opened {
+            Ok(Ok(lines)) => {
+                let silent_since = Some(Instant::now());
+                self.state = ReaderState::Watching { version, lines, silent_since };
+                Ok(())
+            }
+            Ok(Err(error)) => Err(self.failed(error)),
+            Err(_) => Err(WatchFailure::Silent(limit)),
+        }
+    }
+
+    /// Waits for the next event. If the returned future is dropped before it is complete, a list begins again, and a watch continues.
+    ///
+    /// # Errors
+    /// See [`WatchFailure`]. The caller waits before the next call.
+    pub async fn next(&mut self) -> Result<Event<O>, WatchFailure> {
         loop {
             match std::mem::replace(&mut self.state, ReaderState::Empty) {
                 ReaderState::Empty => {
                     self.state = ReaderState::Listing(Box::new(self.page(None).await?));
                     return Ok(Event::Begun);
                 }
-                ReaderState::Listing(mut page) => match page.next().await.map_err(WatchFailure::List)? {
+                ReaderState::Listing(mut page) => match page.next(self.row).await.map_err(WatchFailure::List)? {
                     Some(object) => {
                         self.state = ReaderState::Listing(page);
                         return Ok(Event::Listed(object));
@@ -144,14 +184,8 @@ impl<K: Resource + TrimmedObject> KindReader<K> {
                     },
                 },
                 ReaderState::Known(version) => {
-                    self.state = ReaderState::Known(version.clone());
-                    match lines::open(&self.client, &self.path, &self.params, &version).await {
-                        Ok(lines) => {
-                            let silent_since = Some(Instant::now());
-                            self.state = ReaderState::Watching { version, lines, silent_since };
-                        }
-                        Err(error) => return Err(self.failed(error)),
-                    }
+                    self.state = ReaderState::Known(version);
+                    self.resume().await?;
                 }
                 watching @ ReaderState::Watching { .. } => {
                     self.state = watching;
@@ -164,7 +198,7 @@ impl<K: Resource + TrimmedObject> KindReader<K> {
     }
 
     /// Requests a page of the list: the first one, or the one with this token.
-    fn page(&self, token: Option<&str>) -> impl Future<Output = Result<ListPage, WatchFailure>> + Send + use<K> {
+    fn page(&self, token: Option<&str>) -> impl Future<Output = Result<ListPage, WatchFailure>> + Send + use<O> {
         let params = ListParams {
             label_selector: self.params.label_selector.clone(),
             field_selector: self.params.field_selector.clone(),
@@ -177,11 +211,11 @@ impl<K: Resource + TrimmedObject> KindReader<K> {
     }
 
     /// Waits for the next event of the watch; `None` if it only changed the state.
-    async fn watched(&mut self) -> Result<Option<Event<K>>, WatchFailure> {
+    async fn watched(&mut self) -> Result<Option<Event<O>>, WatchFailure> {
         let Some(line) = self.line().await? else { return Ok(None) };
         let read = match lines::read(&line) {
-            Ok(Some(WatchLine::Applied(text))) => Salvaged::decode(text).map(Event::Applied),
-            Ok(Some(WatchLine::Deleted(text))) => Salvaged::decode(text).map(Event::Deleted),
+            Ok(Some(WatchLine::Applied(text))) => O::decode(self.row, text).map(Event::Applied),
+            Ok(Some(WatchLine::Deleted(text))) => O::decode(self.row, text).map(Event::Deleted),
             Ok(Some(WatchLine::Bookmark(version))) => {
                 self.has_read(Some(&version));
                 return Ok(None);
@@ -191,15 +225,15 @@ impl<K: Resource + TrimmedObject> KindReader<K> {
         };
         let event = read.map_err(|error| self.failed(kube::Error::SerdeError(error)))?;
         if let Event::Applied(object) | Event::Deleted(object) = &event {
-            self.has_read(object.meta().resource_version.as_ref());
+            self.has_read(object.version());
         }
         Ok(Some(event))
     }
 
     /// Waits for the next line of the watch; `None` if it has ended.
     async fn line(&mut self) -> Result<Option<String>, WatchFailure> {
+        let limit = self.limit();
         let ReaderState::Watching { version, lines, silent_since } = &mut self.state else { return Ok(None) };
-        let limit = Duration::from_secs(self.params.timeout.unwrap_or(UNLIMITED).into()) + MARGIN;
         let Ok(next) = tokio::time::timeout(limit, lines.next()).await else {
             self.state = ReaderState::Known(std::mem::take(version));
             return Err(WatchFailure::Silent(limit));
@@ -216,13 +250,18 @@ impl<K: Resource + TrimmedObject> KindReader<K> {
     }
 
     /// Records that the watch delivered everything up to a version.
-    fn has_read(&mut self, read: Option<&String>) {
+    fn has_read(&mut self, read: Option<&str>) {
         if let ReaderState::Watching { version, silent_since, .. } = &mut self.state {
             *silent_since = None;
             if let Some(read) = read {
-                version.clone_from(read);
+                read.clone_into(version);
             }
         }
+    }
+
+    /// Returns how long a watch may be silent.
+    fn limit(&self) -> Duration {
+        Duration::from_secs(self.params.timeout.unwrap_or(UNLIMITED).into()) + MARGIN
     }
 
     /// Handles an error of a watch.

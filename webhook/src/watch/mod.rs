@@ -234,7 +234,7 @@ fn nothing() -> View {
 }
 
 /// Applies an event of a watch to the view. A list replaces all objects of its kind when it is complete.
-fn apply<K: Viewed>(event: Event<K>, listed: &mut View, view: &SharedView) {
+fn apply<K: Viewed>(event: Event<Salvaged<K>>, listed: &mut View, view: &SharedView) {
     match event {
         Event::Begun => *listed = nothing(),
         Event::Listed(object) => {

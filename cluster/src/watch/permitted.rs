@@ -1,0 +1,156 @@
+//! Reads the objects of a kind as far as a client may: of the whole cluster, or else of one namespace, or else none.
+//!
+//! The API server checks the rights of a client when a request begins. So it is asked to end each watch after [`LIFETIME`] seconds: a right
+//! that was revoked is missing when the watch is continued. What is forbidden is requested again after [`AGAIN`].
+
+use super::{Event, KindReader, WatchFailure};
+use crate::objects::KindFields;
+use kube::Client;
+use kube::api::WatchParams;
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+
+/// Time limit of a watch, in seconds.
+pub const LIFETIME: u32 = 10;
+
+/// Time after which a forbidden list is requested again. It is longer than a watch may be silent, so that a dead watch is noticed before.
+pub const AGAIN: Duration = Duration::from_secs(20);
+
+/// Maximum time until a list that was forbidden before begins to arrive.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Where a client may read the objects of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In the whole cluster.
+    Cluster,
+    /// In one namespace.
+    Namespace,
+    /// Nowhere.
+    Nothing,
+}
+
+/// Reads the objects of one kind that a client may read.
+pub struct PermittedReader {
+    client: Client,
+    row: &'static KindFields,
+    params: WatchParams,
+    namespace: Option<String>,
+    scope: Scope,
+    /// `None` while nothing may be read.
+    reader: Option<KindReader<Value>>,
+    /// When a forbidden list is requested again.
+    again_at: Instant,
+}
+
+impl PermittedReader {
+    /// Creates a reader of the objects that `params` selects; of those of `namespace` only, if that is set and the others may not be read.
+    pub fn new(client: Client, row: &'static KindFields, namespace: Option<String>, params: WatchParams) -> Self {
+        let (params, again_at) = (params.timeout(LIFETIME), Instant::now() + AGAIN);
+        let reader = Some(KindReader::of_row(client.clone(), row, None, params.clone()));
+        Self { client, row, params, namespace, scope: Scope::Cluster, reader, again_at }
+    }
+
+    /// Returns where the objects are read.
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// Returns true if a list is in progress or begins with the next call.
+    pub fn is_listing(&self) -> bool {
+        self.reader.as_ref().is_some_and(KindReader::is_listing)
+    }
+
+    /// Continues an interrupted watch, as [`KindReader::resume`] does. Returns true if the API server delivers changes now.
+    ///
+    /// # Errors
+    /// As of [`PermittedReader::next`].
+    pub async fn resume(&mut self) -> Result<bool, WatchFailure> {
+        let Some(reader) = &mut self.reader else { return Ok(false) };
+        match reader.resume().await {
+            Ok(()) => Ok(!reader.is_listing()),
+            Err(failure) => self.failed(failure).map_or(Ok(false), Err),
+        }
+    }
+
+    /// Waits for the next event. A list of another [scope](Self::scope) replaces the objects that are known. If the returned future is
+    /// dropped before it is complete, a list begins again, and a watch continues.
+    ///
+    /// # Errors
+    /// See [`WatchFailure`]. The caller waits before the next call. After a failure that is [forbidden](WatchFailure::is_forbidden) the scope
+    /// is [`Scope::Nothing`] if no object may be read; the next call waits for [`AGAIN`]. With another scope the objects may be listed and not
+    /// watched, and the next call lists them.
+    pub async fn next(&mut self) -> Result<Event<Value>, WatchFailure> {
+        loop {
+            if self.scope != Scope::Cluster && Instant::now() >= self.again_at {
+                match self.widen().await {
+                    Err(failure) if failure.is_forbidden() && self.scope == Scope::Namespace => {}
+                    outcome => return outcome,
+                }
+            }
+            let Some(reader) = &mut self.reader else {
+                sleep_until(self.again_at).await;
+                continue;
+            };
+            let outcome = if self.scope == Scope::Cluster || reader.is_listing() {
+                reader.next().await
+            } else {
+                let Ok(outcome) = timeout_at(self.again_at, reader.next()).await else { continue };
+                outcome
+            };
+            match outcome {
+                Ok(event) => return Ok(event),
+                Err(failure) => {
+                    if let Some(failure) = self.failed(failure) {
+                        return Err(failure);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Requests what is forbidden again, and returns the first event if it is permitted now.
+    async fn widen(&mut self) -> Result<Event<Value>, WatchFailure> {
+        let is_nothing = self.scope == Scope::Nothing;
+        let outcome = match self.begin(Scope::Cluster).await {
+            Err(failure) if failure.is_forbidden() && is_nothing && self.namespace.is_some() => {
+                self.begin(Scope::Namespace).await
+            }
+            outcome => outcome,
+        };
+        // Without an answer it is not known what is permitted. Nothing else is read meanwhile, so it is requested with the next call.
+        let is_answered = outcome.as_ref().err().is_none_or(WatchFailure::is_forbidden);
+        self.again_at = Instant::now() + if is_answered || !is_nothing { AGAIN } else { Duration::ZERO };
+        outcome
+    }
+
+    /// Begins a list in a scope, which is that of the reader if this succeeds.
+    async fn begin(&mut self, scope: Scope) -> Result<Event<Value>, WatchFailure> {
+        let mut reader = self.reader_in(scope);
+        let event = timeout(PATIENCE, reader.next()).await.unwrap_or(Err(WatchFailure::Silent(PATIENCE)))?;
+        (self.scope, self.reader) = (scope, Some(reader));
+        Ok(event)
+    }
+
+    fn reader_in(&self, scope: Scope) -> KindReader<Value> {
+        let namespace = self.namespace.as_deref().filter(|_| scope == Scope::Namespace);
+        KindReader::of_row(self.client.clone(), self.row, namespace, self.params.clone())
+    }
+
+    /// Handles a failure: after a forbidden list a narrower one begins, and after a forbidden watch another list. Returns nothing if the
+    /// failure is that a narrower list must begin.
+    fn failed(&mut self, failure: WatchFailure) -> Option<WatchFailure> {
+        if !failure.is_forbidden() {
+            return Some(failure);
+        }
+        let has_narrower = self.scope == Scope::Cluster && self.namespace.is_some();
+        let is_list = matches!(failure, WatchFailure::List(_));
+        if is_list {
+            self.scope = if has_narrower { Scope::Namespace } else { Scope::Nothing };
+            self.again_at = Instant::now() + AGAIN;
+        }
+        self.reader = (self.scope != Scope::Nothing).then(|| self.reader_in(self.scope));
+        if is_list && has_narrower { None } else { Some(failure) }
+    }
+}
