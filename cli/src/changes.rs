@@ -227,7 +227,7 @@ fn raised(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Optio
 /// Returns how many more nodes, equal to an existing node, would make it schedulable.
 fn more_nodes(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Option<String> {
     let mut kinds: BTreeMap<String, &Node> = BTreeMap::new();
-    for node in &world.nodes {
+    for node in world.nodes.values() {
         let offered = node.status.as_ref().and_then(|status| status.allocatable.clone()).unwrap_or_default();
         let offered: Vec<String> = offered.into_iter().map(|(name, amount)| format!("{}={}", name, amount.0)).collect();
         kinds.entry(offered.join(",")).or_insert(node);
