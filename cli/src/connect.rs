@@ -5,10 +5,11 @@ use crate::names;
 use clap::Args;
 use giveway_cluster::list::ListPage;
 use giveway_cluster::objects::KindFields;
+use giveway_cluster::watch::permitted::PermittedReader;
 use giveway_crds::answers::managed_fields::LeaveOut;
 use http::header::CONTENT_TYPE;
 use http::{Method, Request, Uri};
-use kube::api::ListParams;
+use kube::api::{ListParams, WatchParams};
 use kube::client::ClientBuilder;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
@@ -64,7 +65,11 @@ const GIVEWAY_NAMESPACE: &str = "giveway-system";
 /// Path of the webhook configuration whose Service is in Giveway's namespace.
 const CONFIGURATION: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/giveway";
 
+/// Maximum time without an object of a list that has begun, unless `--request-timeout` sets another one.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// API client of a cluster.
+#[derive(Clone)]
 pub(crate) struct Api {
     client: Client,
     timeout: Duration,
@@ -212,6 +217,22 @@ impl Api {
         got(next, &path)
     }
 
+    /// Returns a reader that lists and watches the objects of a kind: of those that the user may not read in the whole cluster, the ones in
+    /// `namespace`, if that is set.
+    pub(crate) fn follow(
+        &self,
+        kind: &'static KindFields,
+        namespace: Option<String>,
+        params: WatchParams,
+    ) -> PermittedReader {
+        PermittedReader::new(self.client.clone(), kind, namespace, params)
+    }
+
+    /// Returns how long the next object of a list that is followed may take.
+    pub(crate) fn patience(&self) -> Duration {
+        if self.timeout.is_zero() { PATIENCE } else { self.timeout }
+    }
+
     /// Sends one call with an object as its body.
     pub(crate) async fn send<T: DeserializeOwned>(
         &self,
@@ -280,10 +301,16 @@ impl Api {
             let waited = format!("the API server did not answer within {:?}", self.timeout);
             tokio::time::timeout(self.timeout, call).await.map_err(|_| RequestError::Failed(waited))?
         };
-        answer.map_err(|error| match error {
-            kube::Error::Api(status) => RequestError::Refused(status),
-            other => RequestError::Failed(chain(&other)),
-        })
+        answer.map_err(RequestError::from)
+    }
+}
+
+impl From<kube::Error> for RequestError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::Refused(status),
+            other => Self::Failed(chain(&other)),
+        }
     }
 }
 

@@ -31,22 +31,24 @@ pub(crate) enum Fallback<'a> {
 
 /// Kinds that were not read because the user lacks rights.
 #[derive(Debug, Default)]
-struct Unseen {
+pub(crate) struct Unseen {
     /// Kinds of which only the objects of one namespace are known.
-    elsewhere: Vec<String>,
+    pub(crate) elsewhere: Vec<String>,
     /// Kinds of which nothing is known.
-    everywhere: Vec<String>,
+    pub(crate) everywhere: Vec<String>,
+    /// Kinds that may be listed and not watched.
+    pub(crate) unwatched: Vec<String>,
 }
 
 impl Unseen {
     /// Returns true if so much is unknown that the planner could plan with capacity that other pods use.
-    fn blinds_the_planner(&self) -> bool {
+    pub(crate) fn blinds_the_planner(&self) -> bool {
         let names = NECESSARY.map(|kind| plural_of(kind, false));
         self.elsewhere.iter().chain(&self.everywhere).any(|kind| names.contains(kind))
     }
 
     /// Returns it as sentences; none if everything was read.
-    fn notes(&self, namespace: &str) -> Vec<String> {
+    pub(crate) fn notes(&self, namespace: &str) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.elsewhere.is_empty() {
             let kinds = self.elsewhere.join(", ");
@@ -58,6 +60,13 @@ impl Unseen {
             let kinds = self.everywhere.join(", ");
             notes.push(format!(
                 "You may not list {kinds}, so none is known. The chart's ClusterRole giveway-planner allows it."
+            ));
+        }
+        if !self.unwatched.is_empty() {
+            let kinds = self.unwatched.join(", ");
+            notes.push(format!(
+                "You may not watch {kinds}, so their changes are seen only when they are listed again, after some seconds. The chart's \
+                 ClusterRole giveway-planner allows it."
             ));
         }
         notes
@@ -110,7 +119,7 @@ pub(crate) async fn each(
     let (mut notes, mut unseen) = (Vec::new(), Unseen::default());
     for kind in IN_SNAPSHOTS.iter().copied().filter(|kind| wanted(kind.kind)) {
         if !list(api, kind, fallback, &mut take, &mut notes, &mut unseen).await? && kind.is_own() {
-            notes.push(format!("The cluster has no {}s: Giveway is not installed.", kind.kind));
+            notes.push(not_installed(kind));
         }
     }
     if wanted("PodGroup")
@@ -124,9 +133,14 @@ pub(crate) async fn each(
     Ok(Gaps { notes, blind: unseen.blinds_the_planner() })
 }
 
+/// Returns the note for a kind of Giveway that the cluster lacks.
+pub(crate) fn not_installed(kind: &KindFields) -> String {
+    format!("The cluster has no {}s: Giveway is not installed.", kind.kind)
+}
+
 /// Returns the kind of native PodGroups in the newest version that is served. Every user may read which versions are
 /// served; a missing permission to list native PodGroups is reported only if a version is served.
-async fn native_groups(api: &Api) -> Result<Option<&'static KindFields>, CliError> {
+pub(crate) async fn native_groups(api: &Api) -> Result<Option<&'static KindFields>, CliError> {
     for kind in &NATIVE_GROUPS {
         let served: Got<APIResourceList> = api.get(&format!("/apis/{}", kind.api_version)).await?;
         if let Got::Found(list) = served
@@ -139,8 +153,18 @@ async fn native_groups(api: &Api) -> Result<Option<&'static KindFields>, CliErro
 }
 
 /// Returns true if the cluster may lack the kind. Giveway's own ones are missing where it is not installed.
-fn may_be_missing(kind: &KindFields) -> bool {
+pub(crate) fn may_be_missing(kind: &KindFields) -> bool {
     kind.is_own() || kind.is_optional()
+}
+
+/// Returns true for a kind of which a user may have rights in one namespace only.
+pub(crate) fn is_namespaced(kind: &KindFields) -> bool {
+    NAMESPACED.contains(&kind.kind)
+}
+
+/// Returns which objects of a kind are read; `None`: all.
+pub(crate) fn field_selector(kind: &KindFields) -> Option<String> {
+    (kind.kind == "ValidatingAdmissionPolicy").then(|| "metadata.name=giveway-namespaces".to_owned())
 }
 
 /// Lists a kind. Returns false if the cluster lacks the kind.
@@ -156,16 +180,13 @@ async fn list(
     unseen: &mut Unseen,
 ) -> Result<bool, CliError> {
     let mut namespace = None;
-    let mut params = ListParams { limit: Some(PAGE), ..ListParams::default() };
-    if kind.kind == "ValidatingAdmissionPolicy" {
-        params.field_selector = Some("metadata.name=giveway-namespaces".to_owned());
-    }
+    let mut params = ListParams { limit: Some(PAGE), field_selector: field_selector(kind), ..ListParams::default() };
     loop {
         let failed = |problem: String| CliError::Cluster { what: format!("GET {}", kind.path()), problem };
         let next = match (api.page(kind, namespace, &params, take).await?, fallback) {
             (Got::Found(next), _) => next,
             (Got::Missing, _) if may_be_missing(kind) => return Ok(false),
-            (Got::Forbidden(_), Fallback::Namespace(own)) if namespace.is_none() && NAMESPACED.contains(&kind.kind) => {
+            (Got::Forbidden(_), Fallback::Namespace(own)) if namespace.is_none() && is_namespaced(kind) => {
                 namespace = Some(own);
                 params.continue_token = None;
                 continue;
@@ -191,7 +212,7 @@ async fn list(
 }
 
 /// Returns the plural of a kind's name, for a sentence.
-fn plural(kind: &KindFields) -> String {
+pub(crate) fn plural(kind: &KindFields) -> String {
     plural_of(kind.kind, kind.api_version.starts_with("scheduling.k8s.io/") && kind.kind == native::KIND)
 }
 
@@ -220,6 +241,7 @@ mod tests {
         let unseen = Unseen {
             elsewhere: vec!["Pods".to_owned(), "PodGroups".to_owned()],
             everywhere: vec!["Nodes".to_owned(), "Preemptions".to_owned()],
+            unwatched: Vec::new(),
         };
         assert_eq!(
             unseen.notes("team"),
@@ -229,8 +251,15 @@ mod tests {
             ]
         );
         assert!(unseen.blinds_the_planner());
-        let unseen = Unseen { elsewhere: vec!["PodGroups".to_owned()], everywhere: vec!["Preemptions".to_owned()] };
+        let unseen = Unseen {
+            elsewhere: vec!["PodGroups".to_owned()],
+            everywhere: vec!["Preemptions".to_owned()],
+            unwatched: vec!["Nodes".to_owned()],
+        };
         assert!(!unseen.blinds_the_planner());
+        let unwatched = "You may not watch Nodes, so their changes are seen only when they are listed again, after some seconds. The \
+                         chart's ClusterRole giveway-planner allows it.";
+        assert_eq!(unseen.notes("team")[2], unwatched);
         assert_eq!(Unseen::default().notes("team"), Vec::<String>::new());
         assert!(NAMESPACED.iter().all(|name| IN_SNAPSHOTS.iter().any(|kind| kind.kind == *name)));
     }

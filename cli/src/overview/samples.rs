@@ -1,12 +1,16 @@
 //! A small cluster for the tests of what is shown, with hostile names and messages.
 
-use super::Snapshot;
+use super::{Snapshot, State};
 use crate::why::PendingRow;
 use giveway_planner::ObjectKey;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 /// A text that a browser must not take for markup.
 pub(crate) const HOSTILE: &str = "<img src=x onerror=alert(1)>\"'&amp;\u{202e}</script>";
+
+/// The time up to which the sample is followed.
+pub(crate) const READ_AT: &str = "2026-11-22T12:00:00Z";
 
 /// A value of a label of the same kind.
 pub(crate) const HOSTILE_LABEL: &str = "<b>a</b>";
@@ -69,6 +73,11 @@ fn pending(name: &str, priority: i32) -> PendingRow {
         message: HOSTILE.to_owned(),
         since: None,
     }
+}
+
+/// Returns a state with [`snapshot`].
+pub(crate) fn state() -> State {
+    State::new(snapshot(), Time(READ_AT.parse().unwrap()))
 }
 
 /// Two full nodes, of which `n2` is cordoned, groups `early` (with a plan in progress), `a-late` and `low`, a pending critical

@@ -1,30 +1,21 @@
-//! The cluster as it was last read, and why it could not be read since.
+//! The cluster as it is known now, and why it cannot be read. It is shared by what follows the cluster and by what shows it.
 
-use crate::connect::Api;
-use crate::error::CliError;
-use crate::why::{PendingRow, visible};
+use crate::live::Gaps;
+use crate::why::{self, PendingRow};
 use crate::world::World;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-/// Shortest pause between two reads.
-const SHORTEST_PAUSE: Duration = Duration::from_secs(3);
-
-/// A pause is this many times as long as the read before it, so that a large cluster is not read all the time.
-const TIMES: u32 = 9;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedRwLockReadGuard, RwLock, watch};
+use tokio::time::timeout;
 
 /// Highest value of a PriorityClass that users may create.
 const HIGHEST_OF_USERS: i32 = 1_000_000_000;
 
 /// The cluster at one time.
 pub(crate) struct Snapshot {
-    /// Number of the read; each read has a higher one.
-    revision: u64,
-    /// When it was read.
-    read_at: Time,
     /// The namespace of the flag `-n`, or of the context.
     pub(crate) namespace: String,
     /// The objects. Its notes say what the user may not read.
@@ -34,14 +25,18 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads the cluster as far as the user may.
-    ///
-    /// # Errors
-    /// A list fails for another reason than a missing right.
-    pub(crate) async fn read(api: &Api, revision: u64) -> Result<Self, CliError> {
-        let world = World::of_what_may_be_seen(api, &api.namespace).await?;
-        let pending = visible(api, &world, &api.namespace).await?;
-        Ok(Self { revision, read_at: Time(Timestamp::now()), namespace: api.namespace.clone(), world, pending })
+    /// Creates the snapshot of a world.
+    pub(super) fn new(namespace: String, world: World, gaps: Gaps) -> Self {
+        let mut snapshot = Self { namespace, world, pending: Vec::new() };
+        snapshot.settle(gaps);
+        snapshot
+    }
+
+    /// Computes what depends on several objects.
+    fn settle(&mut self, gaps: Gaps) {
+        self.world.blind = gaps.blind;
+        self.world.settle(gaps.notes);
+        self.pending = why::pending(&self.world);
     }
 
     /// Returns the highest priority that is pending; without a pending pod, the highest that users have a class for.
@@ -55,116 +50,138 @@ impl Snapshot {
     #[cfg(test)]
     pub(crate) fn of(items: Vec<serde_json::Value>, pending: Vec<PendingRow>) -> Self {
         let objects = crate::live::Objects { source: "test".to_owned(), items, ..crate::live::Objects::default() };
-        let world = World::new(objects, false).unwrap();
-        let read_at = Time("2026-11-22T12:00:00Z".parse().unwrap());
-        Self { revision: 1, read_at, namespace: "default".to_owned(), world, pending }
+        Self { namespace: "default".to_owned(), world: World::new(objects, false).unwrap(), pending }
     }
 }
 
-/// The last snapshot, shared by what reads the cluster and what shows it.
-pub(crate) struct State {
-    current: Mutex<Arc<Snapshot>>,
-    /// Why the last read failed, if it did.
-    problem: Mutex<Option<String>>,
-}
-
-/// Which snapshot is the last one: the page asks for it every few seconds.
-#[derive(Debug, Serialize)]
+/// What is known of the snapshot without a look at it.
+#[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Revision {
-    revision: u64,
-    /// When it was read.
+    /// Number of the snapshot; each change has a higher one.
+    pub(crate) revision: u64,
+    /// The last time at which the snapshot was that of the cluster.
     pub(crate) read_at: Time,
     namespace: String,
-    /// Why the cluster could not be read since then.
+    /// Why the cluster cannot be read since then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) problem: Option<String>,
     /// What is not known, as sentences.
     pub(crate) notes: Vec<String>,
 }
 
+impl Revision {
+    /// Returns the first revision of a snapshot.
+    pub(crate) fn first(snapshot: &Snapshot, read_at: Time) -> Self {
+        let (namespace, notes) = (snapshot.namespace.clone(), snapshot.world.notes.clone());
+        Self { revision: 1, read_at, namespace, problem: None, notes }
+    }
+}
+
+/// The last snapshot.
+pub(crate) struct State {
+    snapshot: Arc<RwLock<Snapshot>>,
+    revision: watch::Sender<Revision>,
+}
+
 impl State {
-    /// Creates the state after the first read.
-    pub(crate) fn new(first: Snapshot) -> Self {
-        Self { current: Mutex::new(Arc::new(first)), problem: Mutex::new(None) }
+    /// Creates the state with a first snapshot.
+    pub(crate) fn new(first: Snapshot, read_at: Time) -> Self {
+        let revision = watch::Sender::new(Revision::first(&first, read_at));
+        Self { snapshot: Arc::new(RwLock::new(first)), revision }
     }
 
-    /// Reads the cluster for the first time. Returns also how long to wait before the next read.
-    ///
-    /// # Errors
-    /// As of [`Snapshot::read`].
-    pub(crate) async fn read(api: &Api) -> Result<(Self, Duration), CliError> {
-        let (first, pause) = timed(api, 1).await;
-        Ok((Self::new(first?), pause))
+    /// Returns the snapshot, which does not change while it is held.
+    pub(crate) async fn snapshot(&self) -> OwnedRwLockReadGuard<Snapshot> {
+        Arc::clone(&self.snapshot).read_owned().await
     }
 
-    /// Returns the last snapshot.
-    pub(crate) fn current(&self) -> Arc<Snapshot> {
-        Arc::clone(&locked(&self.current))
-    }
-
-    /// Returns which snapshot is the last one.
+    /// Returns which snapshot is the last one. It stays so while a snapshot is held.
     pub(crate) fn revision(&self) -> Revision {
-        let current = self.current();
-        Revision {
-            revision: current.revision,
-            read_at: current.read_at.clone(),
-            namespace: current.namespace.clone(),
-            problem: locked(&self.problem).clone(),
-            notes: current.world.notes.clone(),
-        }
+        self.revision.borrow().clone()
     }
 
-    /// Reads the cluster again. Returns how long to wait before the next read.
-    pub(crate) async fn refresh(&self, api: &Api) -> Duration {
-        let (outcome, pause) = timed(api, self.current().revision + 1).await;
-        self.store(outcome);
-        pause
+    /// Waits until the last revision is another one, for at most this time.
+    pub(crate) async fn changed(&self, known: u64, most: Duration) {
+        let mut revisions = self.revision.subscribe();
+        // The sender lives as long as the state, so that only the time limit ends this early.
+        let _ = timeout(most, revisions.wait_for(|last| last.revision != known)).await;
     }
 
-    /// Stores the outcome of a read. After a failure the last snapshot stays.
-    pub(crate) fn store(&self, outcome: Result<Snapshot, CliError>) {
-        let problem = match outcome {
-            Ok(snapshot) => {
-                *locked(&self.current) = Arc::new(snapshot);
-                None
+    /// Changes the objects of the snapshot. It is a new one after [`State::publish`].
+    pub(super) async fn change(&self, change: impl FnOnce(&mut World)) {
+        change(&mut self.snapshot.write().await.world);
+    }
+
+    /// Ends the changes of a snapshot. With a problem, what it was before stays as far as it is not known better.
+    pub(super) async fn publish(&self, gaps: Gaps, problem: Option<String>) {
+        let mut snapshot = self.snapshot.write().await;
+        snapshot.settle(gaps);
+        self.revision.send_modify(|last| {
+            // From the beginning of a problem on, changes may be missing.
+            if problem.is_none() || last.problem.is_none() {
+                last.read_at = now();
             }
-            Err(error) => Some(error.to_string()),
-        };
-        *locked(&self.problem) = problem;
+            last.revision += 1;
+            last.problem = problem;
+            last.notes.clone_from(&snapshot.world.notes);
+        });
+    }
+
+    /// Records that nothing has changed up to now.
+    pub(super) fn confirm(&self) {
+        self.revision.send_if_modified(|last| {
+            if last.problem.is_none() {
+                last.read_at = now();
+            }
+            // What waits for another revision does not wait for this.
+            false
+        });
     }
 }
 
-/// Reads the cluster. Returns also how long to wait before the next read: longer after a long read, but not after a failed one, whose time
-/// was spent waiting for the API server.
-async fn timed(api: &Api, revision: u64) -> (Result<Snapshot, CliError>, Duration) {
-    let started = Instant::now();
-    let outcome = Snapshot::read(api, revision).await;
-    let pause = if outcome.is_ok() { started.elapsed() * TIMES } else { SHORTEST_PAUSE };
-    (outcome, pause.max(SHORTEST_PAUSE))
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// Returns the current time.
+pub(super) fn now() -> Time {
+    Time(Timestamp::now())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::samples;
     use super::*;
+    use serde_json::json;
 
-    #[test]
-    fn after_a_failed_read_the_last_snapshot_stays_with_the_problem_until_a_read_succeeds() {
-        let state = State::new(Snapshot::of(Vec::new(), Vec::new()));
-        state.store(Err(CliError::Cluster {
-            what: "GET /api/v1/nodes".to_owned(),
-            problem: "connection refused".to_owned(),
-        }));
+    fn gaps() -> Gaps {
+        Gaps { notes: Vec::new(), blind: false }
+    }
+
+    #[tokio::test]
+    async fn a_problem_is_told_with_the_time_since_when_changes_may_be_missing_until_it_ends() {
+        let state = samples::state();
+        state.publish(gaps(), Some("GET /api/v1/nodes: connection refused".to_owned())).await;
+        let broken = state.revision();
+        assert_eq!((broken.revision, broken.problem.as_deref()), (2, Some("GET /api/v1/nodes: connection refused")));
+        state.confirm();
+        state.publish(gaps(), Some("GET /api/v1/pods: connection refused".to_owned())).await;
+        assert_eq!(state.revision().read_at, broken.read_at, "what is known is as old as before");
+        state.publish(gaps(), None).await;
         let shown = state.revision();
-        assert_eq!((shown.revision, shown.problem.as_deref()), (1, Some("GET /api/v1/nodes: connection refused")));
-        state.store(Ok(Snapshot { revision: 2, ..Snapshot::of(Vec::new(), Vec::new()) }));
-        let shown = serde_json::to_value(state.revision()).unwrap();
-        let expected =
-            serde_json::json!({"revision": 2, "readAt": "2026-11-22T12:00:00Z", "namespace": "default", "notes": []});
-        assert_eq!(shown, expected);
+        assert!(shown.read_at.0 > broken.read_at.0 && shown.problem.is_none(), "{shown:?}");
+        let text = json!({"revision": 4, "readAt": shown.read_at, "namespace": "default", "notes": []});
+        assert_eq!(serde_json::to_value(shown).unwrap(), text);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_for_a_change_is_woken_by_a_new_revision_and_not_by_a_confirmation() {
+        let state = samples::state();
+        let wait = Duration::from_secs(5);
+        let started = tokio::time::Instant::now();
+        state.changed(0, wait).await;
+        assert_eq!(started.elapsed(), Duration::ZERO, "revision 1 is news to a page that knows none");
+        state.confirm();
+        state.changed(1, wait).await;
+        assert!(started.elapsed() >= wait);
+        tokio::join!(state.changed(1, Duration::from_secs(3600)), state.publish(gaps(), None));
+        assert!(started.elapsed() < 2 * wait);
     }
 }

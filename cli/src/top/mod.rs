@@ -1,6 +1,6 @@
 //! `kubectl giveway top`: the capacity, the plans in progress and the queue in the terminal.
 //!
-//! The cluster is read and shown again until the command is interrupted. The terminal is only erased and written; no mode of it is
+//! The cluster is followed and shown again until the command is interrupted. The terminal is only erased and written; no mode of it is
 //! changed, so nothing must be restored, whatever ends the command.
 
 mod screen;
@@ -9,24 +9,28 @@ use crate::args::top::TopArgs;
 use crate::connect::{Api, ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::output::{self, style};
-use crate::overview::State;
+use crate::overview::{Follower, State};
 use k8s_openapi::jiff::Timestamp;
 use screen::ScreenSize;
 use std::io::IsTerminal as _;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep;
 
 /// Number of columns and lines of a terminal that does not tell them.
 const USUAL: (u16, u16) = (80, 24);
+
+/// Shortest and longest time between two texts: ages change without a change of the cluster.
+const BETWEEN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(3));
 
 /// Shows the cluster until it is interrupted; once if that was asked for, or if standard output is no terminal.
 pub(crate) fn run(args: &TopArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     block_on(async {
         let api = connection.api().await?;
         if args.once || !std::io::stdout().is_terminal() {
-            let (state, _) = State::read(&api).await?;
+            let (state, _) = Follower::start(&api).await?;
             let size = ScreenSize { width: style::width(), height: None };
-            return output::show(&screen::text(&state, &api.server, Timestamp::now(), size));
+            return output::show(&text(&state, &api, size).await);
         }
         tokio::select! {
             ended = follow(&api) => ended,
@@ -39,23 +43,33 @@ pub(crate) fn run(args: &TopArgs, connection: &ClusterConnection) -> Result<(), 
     })
 }
 
-/// Shows the cluster and reads it again, forever. If the size of the terminal changes, the last state is shown again.
+/// Follows the cluster and shows it, forever.
 async fn follow(api: &Api) -> Result<(), CliError> {
+    let (state, follower) = Follower::start(api).await?;
+    tokio::select! {
+        () = follower.follow(&state) => Ok(()),
+        ended = show(api, &state) => ended,
+    }
+}
+
+/// Shows the state again whenever it or the size of the terminal changes, forever.
+async fn show(api: &Api, state: &State) -> Result<(), CliError> {
     let mut resized = signal(SignalKind::window_change()).map_err(no_signals)?;
-    let (state, pause) = State::read(api).await?;
-    let mut next = Instant::now() + pause;
+    let (shortest, longest) = BETWEEN;
     loop {
         let (width, height) = (style::width().unwrap_or(USUAL.0), style::height().unwrap_or(USUAL.1));
-        let size = ScreenSize { width: Some(width), height: Some(height) };
-        output::redraw(&screen::text(&state, &api.server, Timestamp::now(), size))?;
+        let shown = state.revision().revision;
+        output::redraw(&text(state, api, ScreenSize { width: Some(width), height: Some(height) }).await)?;
         tokio::select! {
-            () = sleep_until(next) => {
-                let pause = state.refresh(api).await;
-                next = Instant::now() + pause;
-            }
+            () = async { tokio::join!(state.changed(shown, longest), sleep(shortest)); } => {}
             _ = resized.recv() => {}
         }
     }
+}
+
+async fn text(state: &State, api: &Api, size: ScreenSize) -> String {
+    let snapshot = state.snapshot().await;
+    screen::text(&snapshot, &state.revision(), &api.server, Timestamp::now(), size)
 }
 
 /// Returns the error of a signal that cannot be received.

@@ -1,10 +1,10 @@
-//! What `top` shows, as a pure function of the state that was last read, of the time and of the size of the terminal.
+//! What `top` shows, as a pure function of the snapshot, of the time and of the size of the terminal.
 
 use crate::history;
 use crate::output::style::{BAD, COSTS, HEAD, paint};
 use crate::output::{table, tame};
 use crate::overview::usage::Capacity;
-use crate::overview::{Revision, Snapshot, State, queue};
+use crate::overview::{Revision, Snapshot, queue};
 use crate::why::age;
 use anstream::adapter::strip_str;
 use anstyle::Style;
@@ -34,19 +34,18 @@ struct Screen {
 
 /// Returns the text: the cluster and the time of the read, the notes about what is hidden, the capacity, the plans in progress, and the
 /// queue in the lines that are left.
-pub(super) fn text(state: &State, server: &str, now: Timestamp, size: ScreenSize) -> String {
+pub(super) fn text(snapshot: &Snapshot, shown: &Revision, server: &str, now: Timestamp, size: ScreenSize) -> String {
     // The cursor stays on the line below the text.
     let height = size.height.map_or(usize::MAX, |height| usize::from(height).saturating_sub(1));
-    let (snapshot, shown) = (state.current(), state.revision());
     let mut screen = Screen { width: size.width, lines: Vec::new() };
-    screen.head(server, &shown, now);
+    screen.head(server, shown, now);
     screen.notes(&shown.notes, (height / 4).max(2));
-    screen.capacity(&snapshot);
+    screen.capacity(snapshot);
     let plans = history::in_progress(&snapshot.world, now);
     if plans.len() > 1 {
         screen.table(plans, height / 8 + 1, "history");
     }
-    screen.queue(&snapshot, now, height);
+    screen.queue(snapshot, now, height);
     screen.lines.truncate(height);
     screen.lines.into_iter().map(|line| line + "\n").collect()
 }
@@ -183,15 +182,24 @@ fn amount(resource: &str, amount: i128) -> String {
 mod tests {
     use super::*;
     use crate::overview::samples;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use serde_json::json;
 
     const SERVER: &str = "https://127.0.0.1:6443";
     const UNLIMITED: ScreenSize = ScreenSize { width: None, height: None };
 
-    /// Returns the lines without colours, 90 s after the read.
-    fn lines(state: &State, size: ScreenSize) -> Vec<String> {
-        let text = text(state, SERVER, "2026-11-22T12:01:30Z".parse().unwrap(), size);
+    fn revision(snapshot: &Snapshot) -> Revision {
+        Revision::first(snapshot, Time(samples::READ_AT.parse().unwrap()))
+    }
+
+    /// Returns the lines of a revision without colours, 90 s after it was the state of the cluster.
+    fn lines_of(snapshot: &Snapshot, shown: &Revision, size: ScreenSize) -> Vec<String> {
+        let text = text(snapshot, shown, SERVER, "2026-11-22T12:01:30Z".parse().unwrap(), size);
         strip_str(&text).to_string().lines().map(str::to_owned).collect()
+    }
+
+    fn lines(snapshot: &Snapshot, size: ScreenSize) -> Vec<String> {
+        lines_of(snapshot, &revision(snapshot), size)
     }
 
     fn words(line: &str) -> Vec<&str> {
@@ -204,13 +212,9 @@ mod tests {
         &lines[at.unwrap_or_else(|| panic!("{heading} is not in {lines:#?}")) + 1..]
     }
 
-    fn sample() -> State {
-        State::new(samples::snapshot())
-    }
-
     #[test]
     fn the_capacity_the_plans_in_progress_and_the_queue_are_shown() {
-        let lines = lines(&sample(), UNLIMITED);
+        let lines = lines(&samples::snapshot(), UNLIMITED);
         assert_eq!(lines[0], "Cluster https://127.0.0.1:6443, read at 2026-11-22T12:00:00Z");
         let capacity = below(&lines, "RESOURCE");
         assert_eq!(words(&capacity[0]), ["cpu", "8", "6", "0", "4"]);
@@ -231,8 +235,8 @@ mod tests {
 
     #[test]
     fn of_an_empty_cluster_sentences_are_shown() {
-        let state = State::new(Snapshot::of(Vec::new(), Vec::new()));
-        let shown = lines(&state, ScreenSize { width: Some(80), height: Some(24) });
+        let empty = Snapshot::of(Vec::new(), Vec::new());
+        let shown = lines(&empty, ScreenSize { width: Some(80), height: Some(24) });
         assert_eq!(shown[1..], ["", "No node is known.", "", "Nothing is pending."]);
     }
 
@@ -244,14 +248,14 @@ mod tests {
             row.key.name = format!("gang-{number:03}").into();
             row
         });
-        let state = State::new(Snapshot::of(Vec::new(), pending.collect()));
-        let shown = lines(&state, ScreenSize { width: Some(80), height: Some(24) });
+        let full = Snapshot::of(Vec::new(), pending.collect());
+        let shown = lines(&full, ScreenSize { width: Some(80), height: Some(24) });
         assert_eq!(shown.len(), 23, "the cursor has a line of its own: {shown:#?}");
         let queue = below(&shown, "#");
         let shown_rows = queue.len() - 1;
         assert!(shown_rows > 10 && queue[0].contains("podgroup/gang-000"), "{queue:#?}");
         assert_eq!(queue[shown_rows], format!("{} of 100 not shown: see `kubectl giveway why -A`.", 100 - shown_rows));
-        assert_eq!(below(&lines(&state, UNLIMITED), "#").len(), 100);
+        assert_eq!(below(&lines(&full, UNLIMITED), "#").len(), 100);
     }
 
     #[test]
@@ -259,9 +263,9 @@ mod tests {
         let mut snapshot = samples::snapshot();
         snapshot.pending[0].message = "\u{1b}[2J\u{1b}[1mbold 等待\nnext".repeat(9);
         snapshot.world.notes = vec!["You may not list Nodes, so none is known.".repeat(3)];
-        let state = State::new(snapshot);
         for width in [1, 20, 40, 80] {
-            let text = text(&state, SERVER, Timestamp::UNIX_EPOCH, ScreenSize { width: Some(width), height: Some(40) });
+            let size = ScreenSize { width: Some(width), height: Some(40) };
+            let text = text(&snapshot, &revision(&snapshot), SERVER, Timestamp::UNIX_EPOCH, size);
             let plain = strip_str(&text).to_string();
             assert!(!plain.contains(|c: char| c.is_control() && c != '\n'), "{plain:?}");
             for line in plain.lines() {
@@ -270,7 +274,7 @@ mod tests {
             }
             assert!(width < 20 || plain.lines().any(|line| line.ends_with('…')), "{plain}");
         }
-        let wide = lines(&state, UNLIMITED).join("\n");
+        let wide = lines(&snapshot, UNLIMITED).join("\n");
         assert!(wide.contains("\\u001b[2Jbold 等待\\nnext"), "{wide}");
     }
 
@@ -278,21 +282,19 @@ mod tests {
     fn notes_are_shown_above_the_capacity_and_are_limited() {
         let mut snapshot = samples::snapshot();
         snapshot.world.notes = vec!["You may not list Preemptions, so none is known.".to_owned(); 30];
-        let state = State::new(snapshot);
-        let all = lines(&state, UNLIMITED);
+        let all = lines(&snapshot, UNLIMITED);
         assert_eq!(all[1], "note: You may not list Preemptions, so none is known.");
         assert_eq!(all.iter().filter(|line| line.starts_with("note:")).count(), 30);
-        let shown = lines(&state, ScreenSize { width: Some(80), height: Some(24) });
+        let shown = lines(&snapshot, ScreenSize { width: Some(80), height: Some(24) });
         assert_eq!(shown.iter().filter(|line| line.starts_with("note:")).count(), 4, "{shown:#?}");
         assert_eq!(shown[5], "Further notes are not shown: `kubectl giveway top --once` prints all.");
     }
 
     #[test]
-    fn after_a_failed_read_the_last_state_stays_with_its_age_and_the_error() {
-        let state = sample();
-        let problem = "connection refused".to_owned();
-        state.store(Err(crate::error::CliError::Cluster { what: "GET /api/v1/nodes".to_owned(), problem }));
-        let shown = lines(&state, UNLIMITED);
+    fn while_the_cluster_cannot_be_read_the_last_state_stays_with_its_age_and_the_error() {
+        let snapshot = samples::snapshot();
+        let problem = Some("GET /api/v1/nodes: connection refused".to_owned());
+        let shown = lines_of(&snapshot, &Revision { problem, ..revision(&snapshot) }, UNLIMITED);
         let expected =
             "The cluster cannot be read; shown is its state of 90s ago: GET /api/v1/nodes: connection refused";
         assert_eq!(shown[1], expected);

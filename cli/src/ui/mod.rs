@@ -3,7 +3,8 @@
 //! ```text
 //! session    which requests are answered: host, token, cookie, origin
 //! server     the HTTP server; assets: the files of the page
-//! reader     everything that is asked of the API server, with the user's rights
+//! views      the views of the last revision, computed once for all browsers
+//! reader     what else is asked of the API server, with the user's rights
 //! plan, history, cluster   the views, as pure functions from the state to JSON; the view of the queue is `overview::queue`
 //! map        what pods of each priority use on each node
 //! ```
@@ -21,12 +22,13 @@ mod query;
 mod reader;
 mod server;
 mod session;
+mod views;
 
 use crate::args::ui::UiArgs;
 use crate::connect::{ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::output;
-use crate::overview::State;
+use crate::overview::Follower;
 use server::PageServer;
 use session::Session;
 use std::net::Ipv4Addr;
@@ -34,7 +36,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::process::Command;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 
 /// Maximum number of questions that wait for the API server.
 const QUESTIONS: usize = 16;
@@ -43,22 +45,21 @@ const QUESTIONS: usize = 16;
 pub(crate) fn run(args: &UiArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     block_on(async {
         let api = connection.api().await?;
-        let (state, pause) = State::read(&api).await?;
+        let (state, follower) = Follower::start(&api).await?;
         let state = Arc::new(state);
         let failed = |error: std::io::Error| CliError::Page(format!("127.0.0.1:{}: {error}", args.port));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await.map_err(failed)?;
         let session = Session::new(listener.local_addr().map_err(failed)?.port(), secret()?, secret()?);
         let url = session.url().unwrap_or_default();
         let (questions, asked) = mpsc::channel(QUESTIONS);
-        let used = Arc::new(Notify::new());
-        let page = Arc::new(PageServer::new(session, Arc::clone(&state), Arc::clone(&used), questions));
+        let page = Arc::new(PageServer::new(session, Arc::clone(&state), questions));
         output::show(&format!("{url}\nThe page is served until this command is interrupted (Ctrl+C).\n"))?;
         if !args.no_open {
             open(&url);
         }
         tokio::select! {
             () = server::serve(listener, page) => Ok(()),
-            () = reader::refresh(&api, &state, &used, pause) => Ok(()),
+            () = follower.follow(&state) => Ok(()),
             () = reader::answer(&api, asked) => Ok(()),
             interrupted = tokio::signal::ctrl_c() => interrupted.map_err(|error| CliError::Page(error.to_string())),
         }

@@ -57,6 +57,12 @@ impl<'q> Query<'q> {
         priority.map_err(|_| Self::invalid("priority", "must be a whole number"))
     }
 
+    /// Returns the parameter `after`, if there is one: the revision that the page shows.
+    pub(super) fn after(&self) -> Result<Option<u64>, PageError> {
+        let after = self.get("after").map(str::parse).transpose();
+        after.map_err(|_| Self::invalid("after", "must be the number of a revision"))
+    }
+
     /// Creates the problem of an invalid parameter.
     pub(super) fn invalid(parameter: &str, problem: &str) -> PageError {
         PageError::new(StatusCode::BAD_REQUEST, format!("The parameter {parameter} is invalid: {problem}."))
@@ -82,5 +88,7 @@ mod tests {
             assert_eq!(Query::of(Some(wrong)).preemptor().unwrap_err().status, StatusCode::BAD_REQUEST, "{wrong}");
         }
         assert_eq!(Query::of(Some("priority=1e9")).priority().unwrap_err().status, StatusCode::BAD_REQUEST);
+        assert_eq!(Query::of(Some("after=7")).after().unwrap(), Some(7));
+        assert_eq!(Query::of(Some("after=-7")).after().unwrap_err().status, StatusCode::BAD_REQUEST);
     }
 }

@@ -1,17 +1,14 @@
-//! Everything that the page asks of the API server. One task sends the requests: it reads the cluster again while the page is open,
-//! and answers the questions that no snapshot answers.
+//! The questions of the page that no snapshot answers. One task asks the API server.
 
 use super::page_error::{PageError, json};
 use super::query::Query;
 use crate::connect::{Api, Got};
-use crate::overview::State;
 use crate::role::ChartRole;
 use crate::{check, output};
 use giveway_planner::ObjectKey;
 use http::StatusCode;
 use serde_json::Value;
-use std::time::Duration;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 /// A question for the API server.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,15 +24,6 @@ pub(super) type Body = Result<Vec<u8>, PageError>;
 
 /// A question, and where its answer is expected.
 pub(super) type AwaitedAnswer = (PageRequest, oneshot::Sender<Body>);
-
-/// Reads the cluster repeatedly, first after `pause`, while requests arrive: each of them notifies `used`.
-pub(super) async fn refresh(api: &Api, state: &State, used: &Notify, mut pause: Duration) {
-    loop {
-        tokio::time::sleep(pause).await;
-        used.notified().await;
-        pause = state.refresh(api).await;
-    }
-}
 
 /// Answers questions one after the other.
 pub(super) async fn answer(api: &Api, mut asked: mpsc::Receiver<AwaitedAnswer>) {

@@ -4,6 +4,7 @@ use super::page_error::{PageError, json};
 use super::query::Query;
 use super::reader::{AwaitedAnswer, Body, PageRequest};
 use super::session::{Session, SessionVerdict};
+use super::views::Views;
 use super::{assets, cluster, history, plan};
 use crate::overview::{Snapshot, State, queue};
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, SET_COOKIE};
@@ -14,16 +15,19 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 /// Maximum number of connections.
 const CONNECTIONS: usize = 64;
 
 /// Maximum time between two requests of a connection, and for the head of a request.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Maximum time until a page that waits for a change is answered without one, so that it learns how old its state is.
+const NEWS: Duration = Duration::from_secs(10);
 
 /// Maximum size of a pasted manifest, in bytes.
 const LARGEST: usize = 4 << 20;
@@ -53,11 +57,11 @@ type Answer = Response<Full<Bytes>>;
 pub(super) struct PageServer {
     session: Mutex<Session>,
     state: Arc<State>,
-    /// Notified by each request: without requests nothing is read.
-    used: Arc<Notify>,
     questions: mpsc::Sender<AwaitedAnswer>,
     /// One view is computed at a time.
     turn: Arc<Semaphore>,
+    /// The views of the last revision.
+    views: Mutex<Views>,
 }
 
 /// Accepts connections for ever.
@@ -92,13 +96,9 @@ async fn converse(stream: TcpStream, page: Arc<PageServer>) {
 
 impl PageServer {
     /// Creates the page of a session.
-    pub(super) fn new(
-        session: Session,
-        state: Arc<State>,
-        used: Arc<Notify>,
-        questions: mpsc::Sender<AwaitedAnswer>,
-    ) -> Self {
-        Self { session: Mutex::new(session), state, used, questions, turn: Arc::new(Semaphore::new(1)) }
+    pub(super) fn new(session: Session, state: Arc<State>, questions: mpsc::Sender<AwaitedAnswer>) -> Self {
+        let (session, turn) = (Mutex::new(session), Arc::new(Semaphore::new(1)));
+        Self { session, state, questions, turn, views: Mutex::default() }
     }
 
     /// Answers a request.
@@ -112,18 +112,17 @@ impl PageServer {
         if let Some((content_type, file)) = assets::find(head.uri.path()).filter(|_| head.method == http::Method::GET) {
             return respond(StatusCode::OK, content_type, file);
         }
-        self.used.notify_one();
         let (content_type, outcome) = match (head.method.as_str(), head.uri.path()) {
             ("POST", "/api/plan") => match collect(body).await {
                 Ok(manifest) => (JSON, self.view(&head, Some(manifest)).await),
                 Err(problem) => (JSON, Err(problem)),
             },
-            ("POST", "/api/check") => (JSON, self.ask(PageRequest::Check).await),
+            ("POST", "/api/check") => (JSON, self.ask(PageRequest::Check).await.map(Bytes::from)),
             ("GET", "/api/object") => match PageRequest::object(&Query::of(head.uri.query())) {
-                Ok(question) => (TEXT, self.ask(question).await),
+                Ok(question) => (TEXT, self.ask(question).await.map(Bytes::from)),
                 Err(problem) => (TEXT, Err(problem)),
             },
-            ("GET", "/api/revision") => (JSON, json(&self.state.revision())),
+            ("GET", "/api/revision") => (JSON, self.revision(&Query::of(head.uri.query())).await),
             _ => (JSON, self.view(&head, None).await),
         };
         match outcome {
@@ -137,19 +136,44 @@ impl PageServer {
         self.session.lock().unwrap_or_else(PoisonError::into_inner).admit(head)
     }
 
-    /// Computes a view of the last snapshot, on a thread of its own: a plan may take seconds.
-    async fn view(&self, head: &Parts, manifest: Option<String>) -> Body {
+    /// Returns which snapshot is the last one; when it is another one than the page shows, if the page says which one that is.
+    async fn revision(&self, query: &Query<'_>) -> Result<Bytes, PageError> {
+        if let Some(shown) = query.after()? {
+            self.state.changed(shown, NEWS).await;
+        }
+        json(&self.state.revision()).map(Bytes::from)
+    }
+
+    /// Returns a view of the last revision. All browsers get what was computed for the first of them.
+    async fn view(&self, head: &Parts, manifest: Option<String>) -> Result<Bytes, PageError> {
         let failed = |what: &str| PageError::new(StatusCode::INTERNAL_SERVER_ERROR, what);
         let turn = Arc::clone(&self.turn).acquire_owned().await.map_err(|_| failed("The page is closing."))?;
-        let (snapshot, path) = (self.state.current(), head.uri.path().to_owned());
-        let query = head.uri.query().map(str::to_owned);
+        let snapshot = self.state.snapshot().await;
+        // It is the revision of the snapshot while that is held.
+        let revision = self.state.revision().revision;
+        // What is planned for a manifest depends on more than the address.
+        let address = manifest.is_none().then(|| head.uri.to_string());
+        if let Some(view) = address.as_ref().and_then(|address| self.views().get(revision, address)) {
+            return Ok(view);
+        }
+        let (path, query) = (head.uri.path().to_owned(), head.uri.query().map(str::to_owned));
+        // On a thread of its own: a plan may take seconds.
         let computed = tokio::task::spawn_blocking(move || {
             let view = compute(&snapshot, &path, &Query::of(query.as_deref()), manifest);
             // A view that no browser expects any more keeps its turn until here.
             drop(turn);
             view
         });
-        computed.await.unwrap_or_else(|_| Err(failed("The view cannot be computed: see the terminal.")))
+        let computed = computed.await.unwrap_or_else(|_| Err(failed("The view cannot be computed: see the terminal.")));
+        let view = Bytes::from(computed?);
+        if let Some(address) = address {
+            self.views().keep(revision, address, view.clone());
+        }
+        Ok(view)
+    }
+
+    fn views(&self) -> MutexGuard<'_, Views> {
+        self.views.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks the API server.
@@ -286,8 +310,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let session = Session::new(port, "70cen".to_owned(), "c00k1e".to_owned());
         let (questions, mut asked) = mpsc::channel::<AwaitedAnswer>(1);
-        let state = Arc::new(State::new(samples::snapshot()));
-        let page = Arc::new(PageServer::new(session, state, Arc::default(), questions));
+        let page = Arc::new(PageServer::new(session, Arc::new(samples::state()), questions));
         tokio::spawn(serve(listener, page));
         tokio::spawn(async move {
             while let Some((question, reply)) = asked.recv().await {
@@ -317,7 +340,9 @@ mod tests {
             index.starts_with("HTTP/1.1 200 ") && index.contains("<script type=\"module\" src=\"/main.js\">"),
             "{index}"
         );
-        assert!(get("/api/revision", &cookie).await.contains("\"revision\":1"));
+        for path in ["/api/revision", "/api/revision?after=0"] {
+            assert!(get(path, &cookie).await.contains("\"revision\":1"), "{path}");
+        }
         assert!(
             get("/api/object?kind=pod&namespace=ml&name=a", &cookie).await.contains("/api/v1/namespaces/ml/pods/a")
         );

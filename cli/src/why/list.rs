@@ -66,34 +66,26 @@ pub(super) fn text(waiting: &[PendingRow], format: ListFormat, namespaces: bool)
 
 /// Returns pending groups and pods, the highest priority first; `namespace` limits them.
 pub(super) async fn waiting(api: &Api, world: &World, namespace: Option<&str>) -> Result<Vec<PendingRow>, CliError> {
-    Ok(rows(world, &groups(api, namespace).await?, namespace))
-}
-
-/// Returns pending groups and pods of all namespaces, the highest priority first; the groups of this namespace only, if the user
-/// may not list those of all.
-pub(crate) async fn visible(api: &Api, world: &World, namespace: &str) -> Result<Vec<PendingRow>, CliError> {
-    let listed = match groups(api, None).await? {
-        Got::Forbidden(_) => groups(api, Some(namespace)).await?,
-        listed => listed,
-    };
-    Ok(rows(world, &listed, None))
-}
-
-/// Lists PodGroups with their status, of one namespace or of all.
-async fn groups(api: &Api, namespace: Option<&str>) -> Result<Got<ObjectList<PodGroup>>, CliError> {
     let path = match namespace {
         Some(namespace) => format!("/apis/scheduling.giveway.dev/v1alpha1/namespaces/{namespace}/podgroups"),
         None => "/apis/scheduling.giveway.dev/v1alpha1/podgroups".to_owned(),
     };
-    api.get(&path).await
+    // The world of a command has groups without their status.
+    let groups = match api.get::<ObjectList<PodGroup>>(&path).await? {
+        Got::Found(groups) => groups.items,
+        Got::Missing | Got::Forbidden(_) => Vec::new(),
+    };
+    Ok(rows(world, &groups, namespace))
+}
+
+/// Returns pending groups and pods of a world whose groups have their status, the highest priority first.
+pub(crate) fn pending(world: &World) -> Vec<PendingRow> {
+    rows(world, world.groups.values(), None)
 }
 
 /// Returns the pending groups, and the pending pods without a group.
-fn rows(world: &World, groups: &Got<ObjectList<PodGroup>>, namespace: Option<&str>) -> Vec<PendingRow> {
-    let mut found = Vec::new();
-    if let Got::Found(groups) = groups {
-        found.extend(groups.items.iter().filter_map(|group| of_group(world, group)));
-    }
+fn rows<'g>(world: &World, groups: impl IntoIterator<Item = &'g PodGroup>, namespace: Option<&str>) -> Vec<PendingRow> {
+    let mut found: Vec<PendingRow> = groups.into_iter().filter_map(|group| of_group(world, group)).collect();
     for pod in world.cluster.pods().filter(|pod| pod.live() && pod.unschedulable && pod.node.is_none()) {
         if world.cluster.group_of(pod).is_none() && namespace.is_none_or(|namespace| namespace == pod.key.namespace) {
             found.push(PendingRow {

@@ -25,7 +25,7 @@ use giveway_crds::plan::PlanState;
 use giveway_planner::{ObjectKey, Preemptor};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
-pub(crate) use list::{PendingRow, visible};
+pub(crate) use list::{PendingRow, pending};
 
 /// Data of a page.
 pub(crate) struct Evidence {

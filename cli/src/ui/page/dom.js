@@ -45,9 +45,12 @@ export function replace(region, ...children) {
   }
 }
 
+// Captions of the tables of which all rows are shown, also when they are drawn again.
+const whole = new Set();
+
 // Creates a table. A column is a heading, or a heading with true for numbers. Only the first rows are shown until a button is pressed.
 export function table(caption, columns, rows, empty) {
-  const most = 400;
+  const most = whole.has(caption) ? rows.length : 400;
   const heads = columns.map((column) => (Array.isArray(column) ? column : [column, false]));
   const cells = (row) => row.map((cell, index) => el("td", { class: heads[index][1] ? "number" : undefined }, cell));
   const body = el("tbody", {}, rows.slice(0, most).map((row) => el("tr", {}, cells(row))));
@@ -58,6 +61,7 @@ export function table(caption, columns, rows, empty) {
   const element = el("div", { class: "scroll" }, el("table", {}, el("caption", {}, caption), el("thead", {}, head), body));
   if (rows.length > most) {
     const more = el("button", { type: "button", "data-key": `more ${caption}`, click: () => {
+      whole.add(caption);
       body.append(...rows.slice(most).map((row) => el("tr", {}, cells(row))));
       more.remove();
     } }, `Show all ${rows.length} rows`);
@@ -106,14 +110,17 @@ export function get(path) {
   return send(path, { method: "GET" });
 }
 
-// Returns a function that reads a view from a path, and shows it if it differs from the last one.
+// Returns a function that reads a view from a path, and shows it if it differs from the last one. The browser's tools show how long it took.
 export function whenChanged(show) {
   let last;
   return async (path) => {
     const next = await get(path);
     if (next !== last) {
       last = next;
+      const start = performance.now();
       show(JSON.parse(next));
+      performance.clearMeasures("redraw");
+      performance.measure("redraw", { start });
     }
   };
 }

@@ -1,11 +1,14 @@
-// The tabs, and the poll that notices that the cluster was read again.
-import { age, el, get, replace } from "./dom.js";
+// The tabs, and the request that waits for changes of the cluster.
+import { age, el, get, query, replace } from "./dom.js";
 import { createCluster } from "./cluster.js";
 import { createHistory } from "./history.js";
 import { createPlan } from "./plan.js";
 import { createQueue } from "./queue.js";
 
-const POLL = 2000;
+// Milliseconds until the next request: after a change that was drawn, while the page is hidden, and after a failure.
+const SHORTEST = 500;
+const HIDDEN = 10000;
+const FAILED = 2000;
 const CREATE = { queue: createQueue, plan: createPlan, history: createHistory, cluster: createCluster };
 
 const panel = document.getElementById("view");
@@ -13,15 +16,19 @@ const tabs = [...document.querySelectorAll("[role=tab]")];
 const views = {};
 let current;
 let revision;
+let timer;
 
+// Returns whether the view is that of the last revision now.
 async function refresh() {
   const name = current;
   try {
     await views[name].view.refresh();
+    return true;
   } catch (error) {
     if (name === current) {
       showState(error.message, true);
     }
+    return false;
   }
 }
 
@@ -51,7 +58,7 @@ function show() {
 function showState(text, bad) {
   const state = document.getElementById("state");
   state.className = bad ? "bad" : "";
-  // Only a problem is announced, not each read.
+  // Only a problem is announced, not each change.
   state.setAttribute("role", bad ? "alert" : "none");
   if (state.textContent !== text) {
     state.textContent = text;
@@ -68,26 +75,35 @@ function showNotes(notes) {
   replace(region, notes.length === 0 ? undefined : el("section", { "aria-label": "What is not known" }, el("ul", {}, notes.map((note) => el("li", {}, note)))));
 }
 
-async function poll() {
+// Asks for the last revision: a page that is seen waits until there is another one than it shows.
+async function follow() {
+  timer = undefined;
+  let pause = SHORTEST;
   try {
-    const next = JSON.parse(await get("/api/revision"));
+    const waits = revision !== undefined && !document.hidden;
+    const next = JSON.parse(await get(query("/api/revision", waits ? { after: revision } : {})));
     showNotes(next.notes);
     if (next.problem) {
       showState(`The cluster cannot be read: ${next.problem}. Shown is its state of ${age(next.readAt)} ago.`, true);
     } else {
-      showState(`Read at ${next.readAt}`, false);
+      showState(`Read at ${next.readAt.replace(/\.\d+/, "")}`, false);
     }
     if (next.revision !== revision) {
-      const first = revision === undefined;
-      revision = next.revision;
-      if (!first) {
-        refresh();
+      const began = performance.now();
+      if (await refresh()) {
+        revision = next.revision;
+        // A plan may take seconds: half of the time is left for other work.
+        pause = Math.max(SHORTEST, performance.now() - began);
+      } else {
+        pause = FAILED;
       }
     }
+    pause = document.hidden ? Math.max(HIDDEN, pause) : pause;
   } catch (error) {
+    pause = FAILED;
     showState(`The page is not served any more: ${error.message}. Run kubectl giveway ui again.`, true);
   }
-  setTimeout(poll, document.hidden ? 5 * POLL : POLL);
+  timer = setTimeout(follow, pause);
 }
 
 function choose(index) {
@@ -107,5 +123,13 @@ for (const [index, tab] of tabs.entries()) {
   });
 }
 window.addEventListener("hashchange", show);
+document.addEventListener("visibilitychange", () => {
+  // The pause of a hidden page ends when it is seen.
+  if (!document.hidden && timer !== undefined) {
+    clearTimeout(timer);
+    timer = undefined;
+    follow();
+  }
+});
 show();
-poll();
+follow();

@@ -1,0 +1,237 @@
+//! Follows one kind of objects with the rights of the user: what is forbidden, missing or fails is a change like an added object.
+
+use crate::connect::{Api, RequestError};
+use crate::error::CliError;
+use crate::live;
+use giveway_cluster::objects::KindFields;
+use giveway_cluster::watch::permitted::{PermittedReader, Scope};
+use giveway_cluster::watch::{Event, WatchFailure};
+use kube::api::WatchParams;
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+/// Shortest pause between two lists of a kind that may not be watched.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(3);
+
+/// Such a pause is this many times as long as the list before it, so that a large cluster is not listed all the time.
+const TIMES: u32 = 9;
+
+/// Pause after a failure: after the first one, and the maximum after consecutive failures.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+
+/// Pause until a kind that the cluster lacks is requested again.
+const MISSING: Duration = Duration::from_secs(10);
+
+/// What became known of a kind.
+#[derive(Debug)]
+pub(super) enum Change {
+    /// A list begins.
+    Begun,
+    /// An object of the list.
+    Listed(Value),
+    /// The list is complete: an object of the kind that was not in it does not exist, or may not be read.
+    Complete(Scope),
+    /// An object was added or modified.
+    Applied(Value),
+    /// An object was deleted.
+    Deleted(Value),
+    /// No object may be read.
+    Forbidden,
+    /// The cluster does not have the kind.
+    Missing,
+    /// The kind may be listed and not watched: it is listed again after a pause.
+    Unwatched,
+    /// The kind cannot be read now. What is known of it stays.
+    Failed(CliError),
+    /// Changes are delivered again.
+    Restored,
+}
+
+/// Why no event was delivered.
+enum Interruption {
+    Failure(WatchFailure),
+    /// A list made no progress for this time.
+    Late(Duration),
+}
+
+/// Follows one kind.
+pub(super) struct KindFollower {
+    api: Api,
+    /// The kind; of native groups a version of it.
+    row: &'static KindFields,
+    /// True for native groups, whose version is determined first.
+    is_native: bool,
+    /// `None` while the version of native groups is not known.
+    reader: Option<PermittedReader>,
+    /// How long to wait before the next request.
+    pause: Duration,
+    /// Number of consecutive failures.
+    failures: u32,
+    /// True from a failure until changes are delivered again.
+    is_interrupted: bool,
+    is_unwatched: bool,
+    list_began: Instant,
+    /// Duration of the last list.
+    list_took: Duration,
+}
+
+impl KindFollower {
+    /// Creates the follower of a kind.
+    pub(super) fn of(api: &Api, row: &'static KindFields) -> Self {
+        let reader = Some(reader_of(api, row));
+        Self { reader, is_native: false, ..Self::of_native_groups(api, row) }
+    }
+
+    /// Creates the follower of native groups, of which `row` is any version.
+    pub(super) fn of_native_groups(api: &Api, row: &'static KindFields) -> Self {
+        Self {
+            api: api.clone(),
+            row,
+            is_native: true,
+            reader: None,
+            pause: Duration::ZERO,
+            failures: 0,
+            is_interrupted: false,
+            is_unwatched: false,
+            list_began: Instant::now(),
+            list_took: Duration::ZERO,
+        }
+    }
+
+    /// Waits for the next change.
+    pub(super) async fn next(&mut self) -> Change {
+        loop {
+            if !self.pause.is_zero() {
+                sleep(std::mem::take(&mut self.pause)).await;
+            }
+            let Some(reader) = &mut self.reader else {
+                match live::native_groups(&self.api).await {
+                    Ok(Some(row)) => self.reader = Some(reader_of(&self.api, row)),
+                    Ok(None) => return self.missing(),
+                    Err(error) => return self.interrupted_by(error),
+                }
+                continue;
+            };
+            let asks = self.is_interrupted || self.is_unwatched;
+            match event(reader, asks, self.api.patience()).await {
+                Ok(Some(event)) => return self.delivered(event),
+                Ok(None) => {
+                    (self.failures, self.is_interrupted, self.is_unwatched) = (0, false, false);
+                    return Change::Restored;
+                }
+                Err(Interruption::Late(waited)) => {
+                    let problem = format!("the API server did not answer within {waited:?}");
+                    return self.interrupted(problem);
+                }
+                Err(Interruption::Failure(failure)) => {
+                    if let Some(change) = self.failed(failure) {
+                        return change;
+                    }
+                }
+            }
+        }
+    }
+
+    fn delivered(&mut self, event: Event<Value>) -> Change {
+        match event {
+            Event::Begun => {
+                self.list_began = Instant::now();
+                Change::Begun
+            }
+            Event::Listed(object) => Change::Listed(object),
+            Event::Complete => {
+                (self.failures, self.is_interrupted) = (0, false);
+                self.list_took = self.list_began.elapsed();
+                Change::Complete(self.reader.as_ref().map_or(Scope::Nothing, PermittedReader::scope))
+            }
+            Event::Applied(object) => {
+                self.failures = 0;
+                Change::Applied(object)
+            }
+            Event::Deleted(object) => {
+                self.failures = 0;
+                Change::Deleted(object)
+            }
+        }
+    }
+
+    /// Handles a failure. Returns nothing if the next request shows what is wrong.
+    fn failed(&mut self, failure: WatchFailure) -> Option<Change> {
+        if failure.is_forbidden() {
+            if matches!(failure, WatchFailure::List(_)) {
+                (self.failures, self.is_interrupted) = (0, false);
+                return Some(Change::Forbidden);
+            }
+            // Perhaps the list is forbidden now as well. If it is not, the kind may only be listed.
+            let was_unwatched = std::mem::replace(&mut self.is_unwatched, true);
+            self.pause = if was_unwatched { SHORTEST_PAUSE.max(self.list_took * TIMES) } else { Duration::ZERO };
+            return was_unwatched.then_some(Change::Unwatched);
+        }
+        if failure.is_unserved() && (self.is_native || live::may_be_missing(self.row)) {
+            return Some(self.missing());
+        }
+        let problem = match failure {
+            failure if failure.is_unserved() => "the API server does not know this kind".to_owned(),
+            // The watch continues, or the kind is listed again.
+            WatchFailure::Missed(_) | WatchFailure::Ended => {
+                self.back_off();
+                return None;
+            }
+            WatchFailure::List(error) | WatchFailure::Watch(error) => RequestError::from(error).to_string(),
+            WatchFailure::Silent(waited) => format!("the API server did not answer within {waited:?}"),
+        };
+        Some(self.interrupted(problem))
+    }
+
+    /// Handles that the cluster does not have the kind.
+    fn missing(&mut self) -> Change {
+        if self.is_native {
+            self.reader = None;
+        }
+        (self.failures, self.is_interrupted, self.pause) = (0, false, MISSING);
+        Change::Missing
+    }
+
+    /// Handles that the kind cannot be read now.
+    fn interrupted(&mut self, problem: String) -> Change {
+        self.interrupted_by(CliError::Cluster { what: format!("GET {}", self.row.path()), problem })
+    }
+
+    fn interrupted_by(&mut self, error: CliError) -> Change {
+        self.is_interrupted = true;
+        self.back_off();
+        Change::Failed(error)
+    }
+
+    fn back_off(&mut self) {
+        let (first, longest) = BACK_OFF;
+        self.pause = longest.min(first * 2_u32.saturating_pow(self.failures));
+        self.failures = (self.failures + 1).min(8);
+    }
+}
+
+/// Returns the reader of a kind.
+fn reader_of(api: &Api, row: &'static KindFields) -> PermittedReader {
+    let namespace = live::is_namespaced(row).then(|| api.namespace.clone());
+    let params = WatchParams { field_selector: live::field_selector(row), ..WatchParams::default() };
+    api.follow(row, namespace, params)
+}
+
+/// Waits for the next event; `None` if `asks` is set and a watch that was interrupted or forbidden delivers changes now.
+async fn event(
+    reader: &mut PermittedReader,
+    asks: bool,
+    patience: Duration,
+) -> Result<Option<Event<Value>>, Interruption> {
+    if asks && reader.resume().await.map_err(Interruption::Failure)? {
+        return Ok(None);
+    }
+    // Only a list has a time limit, because a watch may have no events for a long time.
+    let next = if reader.is_listing() {
+        timeout(patience, reader.next()).await.map_err(|_| Interruption::Late(patience))?
+    } else {
+        reader.next().await
+    };
+    next.map(Some).map_err(Interruption::Failure)
+}

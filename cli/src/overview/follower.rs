@@ -1,0 +1,363 @@
+//! Keeps the state up to date: applies the changes of all kinds to it, at once, and computes what depends on them a few times a second.
+
+use super::follow::{Change, KindFollower};
+use super::state::{Snapshot, State, now};
+use crate::connect::Api;
+use crate::error::CliError;
+use crate::live::{self, Gaps, Unseen};
+use crate::world::{World, key_in};
+use futures::stream::{self, LocalBoxStream, SelectAll};
+use futures::{FutureExt as _, StreamExt as _};
+use giveway_cluster::objects::KindFields;
+use giveway_cluster::objects::kinds::{IN_SNAPSHOTS, NATIVE_GROUPS};
+use giveway_cluster::watch::permitted::Scope;
+use giveway_planner::ObjectKey;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio::time::{Instant, interval, sleep_until};
+
+/// Shortest time between two revisions.
+const PERIOD: Duration = Duration::from_millis(250);
+
+/// Time between two confirmations that the state is that of the cluster.
+const CONFIRMATION: Duration = Duration::from_secs(1);
+
+/// Maximum number of changes that are applied before what shows the state has its turn.
+const AT_ONCE: usize = 500;
+
+/// A change, with the number of its kind.
+type KindChange = (usize, Change);
+
+/// Follows the kinds that the user may read.
+pub(crate) struct Follower {
+    changes: SelectAll<LocalBoxStream<'static, KindChange>>,
+    kinds: Vec<FollowedKind>,
+    namespace: String,
+}
+
+/// How much is known of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coverage {
+    /// The first list is not complete.
+    Unknown,
+    /// The objects in this scope.
+    Listed(Scope),
+    /// The cluster does not have the kind.
+    Missing,
+}
+
+/// What is known of a kind.
+struct FollowedKind {
+    row: &'static KindFields,
+    coverage: Coverage,
+    is_unwatched: bool,
+    /// Why it cannot be read now.
+    problem: Option<String>,
+    /// Keys of the objects in the world.
+    known: BTreeSet<ObjectKey>,
+    /// Keys of the objects of the list in progress.
+    listed: BTreeSet<ObjectKey>,
+}
+
+impl FollowedKind {
+    fn new(row: &'static KindFields) -> Self {
+        let (known, listed) = (BTreeSet::new(), BTreeSet::new());
+        Self { row, coverage: Coverage::Unknown, is_unwatched: false, problem: None, known, listed }
+    }
+
+    /// Applies a change to the world. Returns true if there is something new to show.
+    fn apply(&mut self, change: Change, world: &mut World) -> bool {
+        match change {
+            Change::Begun => {
+                self.listed.clear();
+                false
+            }
+            Change::Listed(object) => {
+                let key = key_in(&object);
+                self.known.insert(key.clone());
+                self.listed.insert(key);
+                world.take(&object);
+                true
+            }
+            Change::Complete(scope) => {
+                self.end(Coverage::Listed(scope), world);
+                true
+            }
+            Change::Applied(object) => {
+                self.known.insert(key_in(&object));
+                world.take(&object);
+                true
+            }
+            Change::Deleted(object) => {
+                let key = key_in(&object);
+                self.known.remove(&key);
+                world.remove(self.row, &key);
+                true
+            }
+            Change::Forbidden | Change::Missing => {
+                self.listed.clear();
+                let is_forbidden = matches!(change, Change::Forbidden);
+                let coverage = if is_forbidden { Coverage::Listed(Scope::Nothing) } else { Coverage::Missing };
+                let is_new = self.coverage != coverage || self.problem.is_some();
+                self.is_unwatched = false;
+                self.end(coverage, world);
+                is_new
+            }
+            Change::Unwatched => !std::mem::replace(&mut self.is_unwatched, true),
+            Change::Restored => {
+                let was_unwatched = std::mem::take(&mut self.is_unwatched);
+                self.problem.take().is_some() || was_unwatched
+            }
+            Change::Failed(error) => {
+                let problem = Some(error.to_string());
+                let is_new = self.problem != problem;
+                self.problem = problem;
+                is_new
+            }
+        }
+    }
+
+    /// Removes the objects that are not in the list that is complete now.
+    fn end(&mut self, coverage: Coverage, world: &mut World) {
+        for key in self.known.difference(&self.listed) {
+            world.remove(self.row, key);
+        }
+        self.known = std::mem::take(&mut self.listed);
+        (self.coverage, self.problem) = (coverage, None);
+    }
+}
+
+impl Follower {
+    /// Creates the follower of everything that the planner needs.
+    fn new(api: &Api) -> Self {
+        let rows = || IN_SNAPSHOTS.iter().copied();
+        let mut followers: Vec<KindFollower> = rows().map(|row| KindFollower::of(api, row)).collect();
+        let mut kinds: Vec<FollowedKind> = rows().map(FollowedKind::new).collect();
+        let [native, ..] = &NATIVE_GROUPS;
+        followers.push(KindFollower::of_native_groups(api, native));
+        kinds.push(FollowedKind::new(native));
+        let changes = followers.into_iter().enumerate().map(|(number, follower)| {
+            let next = move |mut follower: KindFollower| async move {
+                let change = follower.next().await;
+                Some(((number, change), follower))
+            };
+            stream::unfold(follower, next).boxed_local()
+        });
+        Self { changes: stream::select_all(changes), kinds, namespace: api.namespace.clone() }
+    }
+
+    /// Reads the cluster as far as the user may. Returns also what follows its changes.
+    ///
+    /// # Errors
+    /// A list fails for another reason than a missing right.
+    pub(crate) async fn start(api: &Api) -> Result<(State, Self), CliError> {
+        let (mut world, mut follower) = (World::of_live_cluster(), Self::new(api));
+        follower.first(&mut world).await?;
+        let snapshot = Snapshot::new(api.namespace.clone(), world, follower.gaps());
+        Ok((State::new(snapshot, now()), follower))
+    }
+
+    /// Waits until of each kind is known what the user may read.
+    async fn first(&mut self, world: &mut World) -> Result<(), CliError> {
+        while self.kinds.iter().any(|kind| kind.coverage == Coverage::Unknown) {
+            match self.changes.next().await {
+                Some((_, Change::Failed(error))) => return Err(error),
+                Some(change) => drop(self.apply(change, world)),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies the changes to the state, for ever.
+    pub(crate) async fn follow(mut self, state: &State) {
+        let (mut last, mut due) = (Instant::now(), None);
+        let mut confirmation = interval(CONFIRMATION);
+        loop {
+            tokio::select! {
+                Some(change) = self.changes.next() => {
+                    let mut is_new = false;
+                    state.change(|world| is_new = self.apply_all(change, world)).await;
+                    if is_new && due.is_none() {
+                        due = Some(last + PERIOD);
+                    }
+                }
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                    state.publish(self.gaps(), self.problem()).await;
+                    (last, due) = (Instant::now(), None);
+                }
+                _ = confirmation.tick() => state.confirm(),
+            }
+        }
+    }
+
+    /// Applies a change, and those that have arrived as well.
+    fn apply_all(&mut self, first: KindChange, world: &mut World) -> bool {
+        let mut is_new = self.apply(first, world);
+        for _ in 1..AT_ONCE {
+            let Some(Some(change)) = self.changes.next().now_or_never() else { break };
+            is_new |= self.apply(change, world);
+        }
+        is_new
+    }
+
+    fn apply(&mut self, (number, change): KindChange, world: &mut World) -> bool {
+        self.kinds.get_mut(number).is_some_and(|kind| kind.apply(change, world))
+    }
+
+    /// Returns what is not known.
+    fn gaps(&self) -> Gaps {
+        let (mut notes, mut unseen) = (Vec::new(), Unseen::default());
+        for kind in &self.kinds {
+            match kind.coverage {
+                Coverage::Listed(Scope::Namespace) => unseen.elsewhere.push(live::plural(kind.row)),
+                Coverage::Listed(Scope::Nothing) => unseen.everywhere.push(live::plural(kind.row)),
+                Coverage::Missing if kind.row.is_own() => notes.push(live::not_installed(kind.row)),
+                Coverage::Listed(Scope::Cluster) | Coverage::Missing | Coverage::Unknown => {}
+            }
+            if kind.is_unwatched {
+                unseen.unwatched.push(live::plural(kind.row));
+            }
+        }
+        notes.extend(unseen.notes(&self.namespace));
+        Gaps { notes, blind: unseen.blinds_the_planner() }
+    }
+
+    /// Returns why a kind cannot be read now.
+    fn problem(&self) -> Option<String> {
+        self.kinds.iter().find_map(|kind| kind.problem.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples;
+    use super::*;
+    use giveway_cluster::objects::kinds::{NODE, POD, POD_GROUP};
+    use serde_json::{Value, json};
+
+    /// Returns a follower of Nodes, Pods and PodGroups that gets these changes.
+    fn follower(changes: Vec<KindChange>) -> Follower {
+        let changes = stream::iter(changes).chain(stream::pending()).boxed_local();
+        let kinds = [&NODE, &POD, &POD_GROUP].map(FollowedKind::new).into();
+        Follower { changes: stream::select_all([changes]), kinds, namespace: "team".to_owned() }
+    }
+
+    fn error() -> Change {
+        Change::Failed(CliError::Cluster { what: "GET /api/v1/pods".to_owned(), problem: "refused".to_owned() })
+    }
+
+    fn pod(name: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "ml", "uid": format!("u-{name}")},
+            "spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Pending"}})
+    }
+
+    /// Applies changes of Pods, and returns whether the last one is new to what shows them, with the names of the pods.
+    fn applied(kind: &mut FollowedKind, world: &mut World, changes: Vec<Change>) -> (bool, Vec<String>) {
+        let is_new = changes.into_iter().fold(false, |_, change| kind.apply(change, world));
+        (is_new, world.cluster.pods().map(|pod| pod.key.name.to_string()).collect())
+    }
+
+    #[test]
+    fn a_list_replaces_what_was_known_when_it_is_complete_and_a_watch_changes_it() {
+        let (mut kind, mut world) = (FollowedKind::new(&POD), World::of_live_cluster());
+        let listed = |names: &[&str]| {
+            let mut changes = vec![Change::Begun];
+            changes.extend(names.iter().map(|name| Change::Listed(pod(name))));
+            changes
+        };
+        let complete = || Change::Complete(Scope::Cluster);
+        let mut apply = |changes: Vec<Change>| applied(&mut kind, &mut world, changes).1;
+        assert_eq!(apply(listed(&["a", "b"])), ["a", "b"]);
+        assert_eq!(apply(vec![complete(), Change::Applied(pod("c"))]), ["a", "b", "c"]);
+        assert_eq!(apply(vec![Change::Deleted(pod("a"))]), ["b", "c"]);
+        // This list breaks off, and `d` is deleted before the next one.
+        assert_eq!(apply(listed(&["c", "d"])), ["b", "c", "d"], "until a list is complete nothing is removed");
+        assert_eq!(apply(listed(&["c"])), ["b", "c", "d"]);
+        assert_eq!(apply(vec![complete()]), ["c"]);
+    }
+
+    #[test]
+    fn what_may_not_be_read_any_more_is_not_shown_and_what_cannot_be_read_now_stays() {
+        let (mut kind, mut world) = (FollowedKind::new(&POD), World::of_live_cluster());
+        let first = vec![Change::Begun, Change::Listed(pod("a")), Change::Complete(Scope::Cluster)];
+        applied(&mut kind, &mut world, first);
+        let mut apply = |change: Change| applied(&mut kind, &mut world, vec![change]);
+        assert_eq!(apply(error()), (true, vec!["a".to_owned()]));
+        assert!(!apply(error()).0, "the same problem is not new");
+        assert_eq!(apply(Change::Restored), (true, vec!["a".to_owned()]));
+        assert!(apply(Change::Unwatched).0 && !apply(Change::Unwatched).0 && apply(Change::Restored).0);
+        assert_eq!(apply(Change::Forbidden), (true, Vec::new()));
+        assert!(!apply(Change::Forbidden).0, "it is requested again every few seconds");
+    }
+
+    #[tokio::test]
+    async fn the_first_state_has_every_kind_and_says_what_is_hidden_or_missing() {
+        let mut all = follower(vec![
+            (1, Change::Begun),
+            (0, Change::Forbidden),
+            (1, Change::Listed(pod("a"))),
+            (2, Change::Missing),
+            (1, Change::Complete(Scope::Namespace)),
+            (1, Change::Listed(pod("late"))),
+        ]);
+        let mut world = World::of_live_cluster();
+        all.first(&mut world).await.unwrap();
+        assert_eq!(world.cluster.pods().count(), 1);
+        let gaps = all.gaps();
+        assert!(gaps.blind);
+        assert_eq!(
+            gaps.notes,
+            [
+                "The cluster has no PodGroups: Giveway is not installed.",
+                "You may not list Pods of all namespaces, so only those of namespace team are known.",
+                "You may not list Nodes, so none is known. The chart's ClusterRole giveway-planner allows it.",
+            ]
+        );
+        let failed = follower(vec![(0, Change::Forbidden), (1, error())]).first(&mut world).await.unwrap_err();
+        assert_eq!(failed.to_string(), "GET /api/v1/pods: refused");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_are_shown_soon_and_together() {
+        let state = samples::state();
+        let changes = (0..2000).map(|number| (1, Change::Applied(pod(&format!("p{number:04}")))));
+        let all = follower(changes.collect());
+        let wait = async {
+            state.changed(1, Duration::from_secs(60)).await;
+            let snapshot = state.snapshot().await;
+            (
+                state.revision().revision,
+                snapshot.world.cluster.pods().filter(|pod| pod.key.name.starts_with('p')).count(),
+            )
+        };
+        tokio::select! {
+            () = all.follow(&state) => panic!("it follows for ever"),
+            shown = wait => assert_eq!(shown, (2, 2000), "one revision for all changes of a moment"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_is_shown_and_its_end() {
+        let state = samples::state();
+        let all = follower(vec![(1, error())]);
+        let mut later = follower(vec![(1, Change::Restored)]);
+        let failed = async {
+            state.changed(1, Duration::from_secs(60)).await;
+            state.revision().problem
+        };
+        tokio::select! {
+            () = all.follow(&state) => panic!("it follows for ever"),
+            problem = failed => assert_eq!(problem.as_deref(), Some("GET /api/v1/pods: refused")),
+        }
+        later.kinds[1].problem = Some("GET /api/v1/pods: refused".to_owned());
+        let restored = async {
+            state.changed(2, Duration::from_secs(60)).await;
+            state.revision().problem
+        };
+        tokio::select! {
+            () = later.follow(&state) => panic!("it follows for ever"),
+            problem = restored => assert_eq!(problem, None),
+        }
+    }
+}
