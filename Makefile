@@ -163,6 +163,9 @@ bench-operator: need-cargo ## Measure passes of the operator: gangs that do not 
 bench-guard: controlplane daemons ## Measure what refusals of the guard cost the stock scheduler (3 minutes)
 	$(DEV) test --workspace --test e2e -- --test-threads=1 --include-ignored guard_cost::
 
+bench-page: need-cargo ## Measure the page of `kubectl giveway ui` with 5,000 nodes and 50,000 pods (a minute)
+	$(CARGO) bench -p kubectl-giveway --bench page
+
 bench-webhook: need-cargo ## Measure the webhook over TLS beside the same stack with nothing in it (2 minutes)
 	$(CARGO) bench -p giveway-webhook --bench outside
 

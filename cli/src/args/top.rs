@@ -10,10 +10,9 @@ Examples:
   kubectl giveway top -n research         With rights in one namespace: its PodGroups and pods.
   kubectl giveway top --once | head -20   Printed once, with all rows.
 
-It reads the cluster with your kubeconfig and your rights, all namespaces as far as you may, and writes nothing. It reads again
-every few seconds: the pause is nine times as long as the last read took, and at least 3 s. If the cluster cannot be read, the
-last state stays with the error. Ctrl+C ends it. Rows that do not fit the terminal are cut; the last line says how many are not
-shown.
+It reads the cluster with your kubeconfig and your rights, all namespaces as far as you may, and writes nothing. It shows
+changes within about a second. If the cluster cannot be read, the last state stays with the error. Ctrl+C ends it. Rows that do
+not fit the terminal are cut; the last line says how many are not shown.
 
 Exit status: 0 when it is interrupted, or has printed once; 1 when the cluster cannot be read at the start.")]
 pub(crate) struct TopArgs {

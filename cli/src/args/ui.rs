@@ -11,8 +11,8 @@ Examples:
   kubectl giveway ui --no-open --port 8080   Prints the URL only; for `ssh -L 8080:127.0.0.1:8080`.
 
 The page is served at 127.0.0.1 and reads the cluster with your kubeconfig and your rights. It writes nothing, and loads nothing
-from elsewhere. The printed URL has a token that one browser can exchange for a session. The cluster is read again every few
-seconds while the page is open.
+from elsewhere. The printed URL has a token that one browser can exchange for a session. The page shows changes of the
+cluster within about a second.
 
 Exit status: 0 when it is interrupted; 1 when the cluster cannot be read at the start, or the port is in use.")]
 pub(crate) struct UiArgs {

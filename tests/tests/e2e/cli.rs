@@ -132,7 +132,7 @@ pub(crate) async fn giveway(world: &mut World, args: &[&str]) -> Printed {
 async fn writes(world: &mut World) -> Vec<String> {
     let lines = world.audit_lines().await;
     let mine = lines.into_iter().filter(|line| line.user.username == "system:serviceaccount:default:reader");
-    mine.filter(|line| line.verb != "get" && line.verb != "list")
+    mine.filter(|line| !["get", "list", "watch"].contains(&line.verb.as_str()))
         .map(|line| format!("{} {}", line.verb, line.uri))
         .collect()
 }

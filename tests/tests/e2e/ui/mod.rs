@@ -93,7 +93,7 @@ impl Page {
         sent(self.port, &self.cookie, method, path, body).await
     }
 
-    /// Reads a view until `found` returns a value. The cluster is read again while requests arrive.
+    /// Reads a view until `found` returns a value.
     async fn wait<T>(&self, what: &str, path: &str, found: impl Fn(&Value) -> Option<T>) -> T {
         wait_for(what, MINUTE, async || {
             let answered = self.send("GET", path, "").await;
@@ -217,6 +217,13 @@ async fn a_tenant_sees_his_namespace_and_what_is_hidden_is_named(world: &mut Wor
     let reported =
         |view: &Value| row(view, "rows", "name", "ours").filter(|row| row["reason"] == "WaitingForPods").cloned();
     page.wait("the queue shows the group of the tenant", "/api/queue", reported).await;
+    // A page that waits for a change is woken by the next one.
+    let shown = page.send("GET", "/api/revision", "").await.json()["revision"].as_u64().unwrap();
+    world.apply(&group("team", "second").to_string()).await.unwrap();
+    let newer = |view: &Value| view["revision"].as_u64().filter(|revision| *revision > shown);
+    page.wait("the page is told of the change", &format!("/api/revision?after={shown}"), newer).await;
+    let second = |view: &Value| row(view, "rows", "name", "second").cloned();
+    page.wait("the queue shows the new group", "/api/queue", second).await;
     let theirs = page.send("GET", "/api/plan?kind=podgroup&namespace=default&name=theirs", "").await;
     assert_eq!(theirs.status(), "404", "{}", theirs.body);
     for path in ["/api/queue", "/api/history", "/api/cluster"] {
@@ -237,6 +244,26 @@ async fn a_tenant_sees_his_namespace_and_what_is_hidden_is_named(world: &mut Wor
 /// A manifest of a pod that preempts every pod of the tests.
 const VIP: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: vip}\nspec:\n  priorityClassName: top\n  tolerations: [{operator: Exists}]\n  \
                    containers: [{name: main, image: vip, resources: {requests: {cpu: '1'}}}]\n";
+
+/// Returns how long the page drew the last view, in milliseconds.
+const REDRAWN: &str = "return Math.round(performance.getEntriesByName('redraw')[0]?.duration ?? 0)";
+
+/// Draws a map of 2,000 cells, as that of any larger cluster has at most, and a queue of 2,000 groups. Returns how long that took with the
+/// layout, in milliseconds.
+const LARGE: &str = "return Promise.all(['/map.js', '/dom.js'].map((file) => import(location.origin + file))).then(([{ drawMap }, { table }]) => {
+  const numbers = [...Array(2000).keys()];
+  const cells = numbers.map((number) => ({ name: `n${number}`, nodes: 1, cordoned: 0, levels: [[100, 400], [10, 300]], placed: 0, victims: 0 }));
+  const rows = numbers.map((number) => [number, `podgroup/gang-${number}`, 'ml', '1000 (high)', '0/4', 'Unschedulable', '4 pods needed, 0 fit now.']);
+  const columns = ['Position', 'Name', 'Namespace', 'Priority', 'Pods', 'State', 'Waits for'];
+  const region = document.createElement('div');
+  document.getElementById('view').append(region);
+  const began = performance.now();
+  region.replaceChildren(drawMap({ by: 'node', resource: 'cpu', resources: ['cpu'], cells }), table('Large', columns, rows, ''));
+  region.getBoundingClientRect();
+  const took = Math.round(performance.now() - began);
+  region.remove();
+  return took;
+})";
 
 /// What a page of Giveway must not run: the kind and the name of an owner are free text.
 const HOSTILE: &str = "<img src=x onerror=\"document.title='replaced'\">";
@@ -288,6 +315,11 @@ async fn a_browser_shows_each_view_to_an_administrator(world: &mut World) {
     browser.click("button", "Check the installation").await;
     browser.shows(&["Topology domains", "Priority classes", "Checks of the installation", "crds"]).await;
     browser.screenshot("ui-cluster").await;
+    eprintln!(
+        "redrawn within: this view {} ms, a large one {} ms",
+        browser.run(REDRAWN).await,
+        browser.run(LARGE).await
+    );
 
     // The tabs are used with the keyboard as a screen reader expects it.
     browser.run("document.getElementById('tab-queue').focus()").await;
