@@ -190,10 +190,16 @@ async fn a_kind_that_is_not_served_is_distinguished_from_other_errors() {
     assert!(matches!(reader.next().await, Err(WatchFailure::List(_))));
 }
 
-/// Returns the error 403.
+/// Returns the response of an error.
+fn refused(code: u16) -> Answer {
+    Answer {
+        code,
+        ..answer(json!({"kind": "Status", "status": "Failure", "message": "no", "reason": "Why", "code": code}))
+    }
+}
+
 fn forbidden() -> Answer {
-    let status = json!({"kind": "Status", "status": "Failure", "message": "no", "reason": "Forbidden", "code": 403});
-    Answer { code: 403, ..answer(status) }
+    refused(403)
 }
 
 /// Returns a watch that delivers this text and does not end.
@@ -307,4 +313,12 @@ async fn an_outage_while_nothing_may_be_read_is_reported_and_ends() {
     let before = tokio::time::Instant::now();
     expect_permitted(&mut reader, Scope::Nothing, &["forbidden"]).await;
     assert!(before.elapsed() < AGAIN, "what was not answered is requested at once");
+}
+
+#[tokio::test]
+async fn a_kind_that_is_not_served_any_more_is_listed_again() {
+    let (mut reader, _) = permitted(vec![page(7, "", &[]), refused(404), refused(404)]);
+    expect_permitted(&mut reader, Scope::Cluster, &["started", "complete"]).await;
+    assert!(matches!(reader.next().await, Err(WatchFailure::Watch(_))));
+    assert!(reader.next().await.unwrap_err().is_unserved());
 }

@@ -162,7 +162,9 @@ impl Follower {
         while self.kinds.iter().any(|kind| kind.coverage == Coverage::Unknown) {
             match self.changes.next().await {
                 Some((_, Change::Failed(error))) => return Err(error),
-                Some(change) => drop(self.apply(change, world)),
+                Some(change) => {
+                    self.apply(change, world);
+                }
                 None => break,
             }
         }

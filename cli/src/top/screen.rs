@@ -293,8 +293,9 @@ mod tests {
     #[test]
     fn while_the_cluster_cannot_be_read_the_last_state_stays_with_its_age_and_the_error() {
         let snapshot = samples::snapshot();
-        let problem = Some("GET /api/v1/nodes: connection refused".to_owned());
-        let shown = lines_of(&snapshot, &Revision { problem, ..revision(&snapshot) }, UNLIMITED);
+        let mut broken = revision(&snapshot);
+        broken.problem = Some("GET /api/v1/nodes: connection refused".to_owned());
+        let shown = lines_of(&snapshot, &broken, UNLIMITED);
         let expected =
             "The cluster cannot be read; shown is its state of 90s ago: GET /api/v1/nodes: connection refused";
         assert_eq!(shown[1], expected);

@@ -138,9 +138,12 @@ impl PermittedReader {
         KindReader::of_row(self.client.clone(), self.row, namespace, self.params.clone())
     }
 
-    /// Handles a failure: after a forbidden list a narrower one begins, and after a forbidden watch another list. Returns nothing if the
-    /// failure is that a narrower list must begin.
+    /// Handles a failure: after a forbidden list a narrower one begins, and another list after a watch that is forbidden, or whose kind is not
+    /// served any more. Returns nothing if the failure is that a narrower list must begin.
     fn failed(&mut self, failure: WatchFailure) -> Option<WatchFailure> {
+        if matches!(&failure, WatchFailure::Watch(kube::Error::Api(status)) if status.code == 404) {
+            self.reader = Some(self.reader_in(self.scope));
+        }
         if !failure.is_forbidden() {
             return Some(failure);
         }
