@@ -65,7 +65,7 @@ const GIVEWAY_NAMESPACE: &str = "giveway-system";
 /// Path of the webhook configuration whose Service is in Giveway's namespace.
 const CONFIGURATION: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/giveway";
 
-/// Maximum time without an object of a list that has begun, unless `--request-timeout` sets another one.
+/// Maximum time without an object of a list in progress, unless `--request-timeout` sets another one.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// API client of a cluster.

@@ -1,7 +1,8 @@
 //! `make bench-page`: what the page of `kubectl giveway ui` costs in a large cluster, measured from outside.
 //!
-//! The program follows a stand-in for an API server with 5,000 nodes, 50,000 pods and 500 pending groups. A pod changes, the page is told, and
-//! asks for a view: the time until it is told, the time of the view, which is computed anew, and that of the same view for a second browser.
+//! The program follows a stand-in for an API server with 5,000 nodes, 50,000 pods and 500 pending groups. A pod changes, the page gets
+//! a new revision and requests a view. Measured are the time until the revision, that of the view, which is computed then, and that of the same
+//! view for a second browser.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod api_server;
@@ -68,7 +69,7 @@ impl Page {
         response
     }
 
-    /// Waits until the page is told of a revision after this one.
+    /// Waits until the page gets a revision after this one.
     async fn newer(&self, known: u64) -> u64 {
         let response = self.get(&format!("/api/revision?after={known}")).await;
         let (_, body) = response.split_once("\r\n\r\n").unwrap();
@@ -99,17 +100,17 @@ fn spread(times: &mut [Duration]) -> String {
 }
 
 async fn measure(server: &ApiServer, page: &Page, view: &str) {
-    let (mut told, mut computed, mut again) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut changed, mut computed, mut again) = (Vec::new(), Vec::new(), Vec::new());
     let mut size = 0;
     for _ in 0..ROUNDS {
         let known = page.newer(0).await;
         let start = Instant::now();
         server.change_a_pod();
-        // Between two watches a change is not heard. It is repeated then.
+        // A change between two watches is lost. It is made again then.
         while page.newer(known).await == known {
             server.change_a_pod();
         }
-        told.push(start.elapsed());
+        changed.push(start.elapsed());
         let start = Instant::now();
         size = page.get(view).await.len();
         computed.push(start.elapsed());
@@ -117,8 +118,8 @@ async fn measure(server: &ApiServer, page: &Page, view: &str) {
         page.get(view).await;
         again.push(start.elapsed());
     }
-    let [told, computed, again] = [&mut told, &mut computed, &mut again].map(|times| spread(times));
-    println!("| {view} | {told} | {computed} | {again} | {} |", size / 1024);
+    let [changed, computed, again] = [&mut changed, &mut computed, &mut again].map(|times| spread(times));
+    println!("| {view} | {changed} | {computed} | {again} | {} |", size / 1024);
 }
 
 async fn run() {
@@ -132,7 +133,7 @@ async fn run() {
         page.resident()
     );
     println!(
-        "| view | ms until the page is told of a change, median / maximum | ms of the view | ms of the same view again | KiB |"
+        "| view | ms from a change to the revision, median / maximum | ms of the view | ms of the same view again | KiB |"
     );
     println!("|---|---|---|---|---|");
     for view in VIEWS {

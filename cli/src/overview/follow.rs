@@ -27,7 +27,7 @@ const MISSING: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) enum Change {
     /// A list begins.
-    Begun,
+    Started,
     /// An object of the list.
     Listed(Value),
     /// The list is complete: an object of the kind that was not in it does not exist, or may not be read.
@@ -137,7 +137,7 @@ impl KindFollower {
         match event {
             Event::Begun => {
                 self.list_began = Instant::now();
-                Change::Begun
+                Change::Started
             }
             Event::Listed(object) => Change::Listed(object),
             Event::Complete => {

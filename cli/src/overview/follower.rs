@@ -68,7 +68,7 @@ impl FollowedKind {
     /// Applies a change to the world. Returns true if there is something new to show.
     fn apply(&mut self, change: Change, world: &mut World) -> bool {
         match change {
-            Change::Begun => {
+            Change::Started => {
                 self.listed.clear();
                 false
             }
@@ -264,7 +264,7 @@ mod tests {
     fn a_list_replaces_what_was_known_when_it_is_complete_and_a_watch_changes_it() {
         let (mut kind, mut world) = (FollowedKind::new(&POD), World::of_live_cluster());
         let listed = |names: &[&str]| {
-            let mut changes = vec![Change::Begun];
+            let mut changes = vec![Change::Started];
             changes.extend(names.iter().map(|name| Change::Listed(pod(name))));
             changes
         };
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn what_may_not_be_read_any_more_is_not_shown_and_what_cannot_be_read_now_stays() {
         let (mut kind, mut world) = (FollowedKind::new(&POD), World::of_live_cluster());
-        let first = vec![Change::Begun, Change::Listed(pod("a")), Change::Complete(Scope::Cluster)];
+        let first = vec![Change::Started, Change::Listed(pod("a")), Change::Complete(Scope::Cluster)];
         applied(&mut kind, &mut world, first);
         let mut apply = |change: Change| applied(&mut kind, &mut world, vec![change]);
         assert_eq!(apply(error()), (true, vec!["a".to_owned()]));
@@ -296,7 +296,7 @@ mod tests {
     #[tokio::test]
     async fn the_first_state_has_every_kind_and_says_what_is_hidden_or_missing() {
         let mut all = follower(vec![
-            (1, Change::Begun),
+            (1, Change::Started),
             (0, Change::Forbidden),
             (1, Change::Listed(pod("a"))),
             (2, Change::Missing),

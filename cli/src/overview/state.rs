@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_problem_is_told_with_the_time_since_when_changes_may_be_missing_until_it_ends() {
+    async fn a_problem_is_reported_with_the_time_since_when_changes_may_be_missing() {
         let state = samples::state();
         state.publish(gaps(), Some("GET /api/v1/nodes: connection refused".to_owned())).await;
         let broken = state.revision();

@@ -221,7 +221,7 @@ async fn a_tenant_sees_his_namespace_and_what_is_hidden_is_named(world: &mut Wor
     let shown = page.send("GET", "/api/revision", "").await.json()["revision"].as_u64().unwrap();
     world.apply(&group("team", "second").to_string()).await.unwrap();
     let newer = |view: &Value| view["revision"].as_u64().filter(|revision| *revision > shown);
-    page.wait("the page is told of the change", &format!("/api/revision?after={shown}"), newer).await;
+    page.wait("the page gets a new revision", &format!("/api/revision?after={shown}"), newer).await;
     let second = |view: &Value| row(view, "rows", "name", "second").cloned();
     page.wait("the queue shows the new group", "/api/queue", second).await;
     let theirs = page.send("GET", "/api/plan?kind=podgroup&namespace=default&name=theirs", "").await;
