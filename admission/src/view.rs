@@ -5,7 +5,7 @@ use giveway_crds::keys::LABEL_GANG;
 use giveway_crds::kinds::job::Additions;
 use giveway_crds::policy::{DisruptionMode, SchedulingPolicy};
 use giveway_crds::priority::Classes;
-use giveway_planner::sentence::Names;
+use giveway_crds::wording::Names;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::borrow::Cow;
 

@@ -30,7 +30,6 @@ pub use api::{
     Context, Cost, CostBound, Criterion, Decision, Domain, GuaranteedBudget, LostWork, Placement, Plan, Preemptor,
     Rescue, Respect, Shortfall, Step, Strategy, Terms, Unknown, Victim, VictimPod,
 };
-pub use giveway_crds::wording::sentence;
 pub use model::{Cluster, ModelError, ObjectKey, Reservation, UnitKind, quantity};
 pub use rescue::rescue;
 pub use smol_str::SmolStr;

@@ -3,7 +3,7 @@
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Parser};
 use giveway_admission::view::Settings;
-use giveway_planner::sentence::Names;
+use giveway_crds::wording::Names;
 use giveway_serving::process::LogOptions;
 use std::net::SocketAddr;
 use std::path::PathBuf;

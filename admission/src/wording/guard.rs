@@ -4,9 +4,9 @@
 //! The sentence for the client and for events is [`refused`], with one of the causes after it. A cause has no full stop.
 
 use crate::verdict::Denial;
+use giveway_crds::wording::Sentence;
 use giveway_crds::wording::{agree, counted, pods};
 use giveway_planner::model::ObjectKey;
-use giveway_planner::sentence::Sentence;
 
 /// Part of a cause: the API server did not answer a call of the guard.
 pub const NO_ANSWER: &str = "the API server did not answer in time";

@@ -2,7 +2,7 @@
 //!
 //! A function returns one sentence, from typed arguments, and its comment says when it is returned. A rejection is a
 //! [`Denial`]: its code, and a message that names field, value and fix. A warning, and the text of an event, is a string. The
-//! sentences of the guard hide names of other namespaces, so they are [`Sentence`](giveway_planner::sentence::Sentence)s. Rules and
+//! sentences of the guard hide names of other namespaces, so they are [`Sentence`](giveway_crds::wording::Sentence)s. Rules and
 //! the webhook have no sentences of their own.
 //!
 //! Sentences that the operator or the plugin say, too, or that follow from the table of kinds, are made in the crate `giveway_crds`:

@@ -17,9 +17,9 @@ use crate::request::{Operation, Request};
 use crate::verdict::Denial;
 use crate::wording::guard::{self as wording, RankedPod};
 use giveway_crds::condition::Reason;
+use giveway_crds::wording::Sentence;
 use giveway_crds::{lending, native};
 use giveway_planner::model::ObjectKey;
-use giveway_planner::sentence::Sentence;
 use std::cmp::Reverse;
 
 /// Maximum number of possible preemptors that get an event about a rejected preemption.

@@ -4,7 +4,7 @@
 use super::decide::{GuardRequest, NamedPreemptor, Rejection};
 use crate::notice::{EventDraft, EventObject};
 use crate::verdict::{Denial, Notes, Verdict, VerdictOutcome};
-use giveway_planner::sentence::Names;
+use giveway_crds::wording::Names;
 
 /// Returns the verdict on a rejected preemption. Its client may read the victim's namespace.
 pub fn verdict(asked: &GuardRequest, rejection: &Rejection, names: Names) -> Verdict {

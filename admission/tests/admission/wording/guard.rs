@@ -3,8 +3,8 @@
 
 use super::{Entry, rejection, warning};
 use giveway_admission::wording::guard::{self, RankedPod};
+use giveway_crds::wording::{Names, Sentence};
 use giveway_planner::model::ObjectKey;
-use giveway_planner::sentence::{Names, Sentence};
 
 fn victim() -> RankedPod {
     RankedPod { key: ObjectKey::new("web", "api-1"), uid: "uid-api-1".to_owned(), priority: 10 }
