@@ -162,7 +162,7 @@ pub fn authority_created(why: &str) -> String {
 }
 
 /// Reason `AuthorityCreated`, on a Secret: the next certificate authority, which signs after `seconds`.
-pub fn next_authority_created(why: &str, seconds: u64) -> String {
+pub fn next_authority_created(why: &str, seconds: i64) -> String {
     format!(
         "A new certificate authority was created for the webhook: {why}. It signs once API servers trust it, {seconds} s after it was announced to them."
     )
