@@ -78,7 +78,8 @@ fn departures(page: &mut Page) {
     page.says("departure_restrained", [disruption::departure_restrained("Giveway observes and evicts no pods")]);
     page.says("member_bound", [disruption::member_bound(&key("a"))]);
     page.says("eviction_retried", both(&disruption::eviction_retried(&key("a"), "u-2", "no disruption is allowed")));
-    let budget = [0, 1, 2].map(|count: i32| disruption::budget_violated("db", count, 2, usize::try_from(count).unwrap()));
+    let budget =
+        [0, 1, 2].map(|count: i32| disruption::budget_violated("db", count, 2, usize::try_from(count).unwrap()));
     page.says("budget_violated", budget);
 }
 
