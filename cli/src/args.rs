@@ -305,7 +305,7 @@ pub(crate) struct ReleaseArgs {
     #[command(flatten)]
     pub(crate) flags: ChangeFlags,
 
-    /// In a Job of the chart.
+    /// Flags that only the Jobs of the chart use.
     #[command(flatten)]
     pub(crate) job: JobFlags,
 }

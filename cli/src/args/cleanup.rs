@@ -70,7 +70,7 @@ pub(crate) struct CleanAllArgs {
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// In a Job of the chart.
+    /// Flags that only the Jobs of the chart use.
     #[command(flatten)]
     pub(crate) job: JobFlags,
 }
@@ -93,7 +93,7 @@ pub(crate) struct CleanTaintsArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// In a Job of the chart.
+    /// Flags that only the Jobs of the chart use.
     #[command(flatten)]
     pub(crate) job: JobFlags,
 }

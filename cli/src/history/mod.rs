@@ -246,7 +246,7 @@ fn row(plan: StoredPlan, finished_at: Option<Time>, about: &HistoryScope) -> Opt
                 || plan.victims.iter().any(|victim| victim.namespace == *namespace);
             (None, concerns.then_some(plan.victims)?)
         }
-        HistoryScope::One(one) if took(&plan.preemptor, &plan.placements, one) => {
+        HistoryScope::One(one) if is_preemptor(&plan.preemptor, &plan.placements, one) => {
             (Some(HistoryRole::Preemptor), plan.victims)
         }
         HistoryScope::One(one) => {
@@ -272,7 +272,11 @@ fn row(plan: StoredPlan, finished_at: Option<Time>, about: &HistoryScope) -> Opt
 }
 
 /// Returns true if `one` is the preemptor of the plan: the group, the pod, or a placed member of the preempting group.
-fn took(preemptor: &StoredPreemptor, placements: &[giveway_crds::plan::StoredPlacement], one: &Preemptor) -> bool {
+fn is_preemptor(
+    preemptor: &StoredPreemptor,
+    placements: &[giveway_crds::plan::StoredPlacement],
+    one: &Preemptor,
+) -> bool {
     let ObjectKey { namespace, name } = one.key();
     let is = |kind: &str| preemptor.kind == kind && preemptor.name == name.as_str();
     preemptor.namespace == namespace.as_str()

@@ -203,6 +203,7 @@ impl Follower {
         is_new
     }
 
+    /// Applies a change to the world. `number` is the index of its kind. Returns true if there is something new to show.
     fn apply(&mut self, (number, change): KindChange, world: &mut World) -> bool {
         self.kinds.get_mut(number).is_some_and(|kind| kind.apply(change, world))
     }

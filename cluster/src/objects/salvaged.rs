@@ -18,7 +18,8 @@ const LATEST: &str = "9999-12-30T00:00:00Z";
 pub struct Salvaged<K>(pub Result<K, InvalidObject>);
 
 impl<K: TrimmedObject + Resource> Salvaged<K> {
-    /// Decodes the text of an object.
+    /// Decodes an object from JSON, with [times that are out of range](self) replaced by the latest one. An object that is invalid in
+    /// another way becomes an [`InvalidObject`].
     ///
     /// # Errors
     /// The text is not JSON.

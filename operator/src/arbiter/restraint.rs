@@ -108,7 +108,7 @@ impl Arbiter {
         let flight = self.new_flight(preemptor, plan, clock);
         let mut message = plan::would_evict(Mode::Observe.restraint(), plans::effect(&flight));
         if self.store_observed(preemptor, plan, flight, clock) == Storing::Later {
-            message.push_str(&not_stored());
+            message.push_str(&observed_plan_not_stored());
         }
         self.waits(preemptor, Reason::Observing, message, clock.now);
     }
@@ -126,7 +126,7 @@ impl Arbiter {
         if self.restraint.switch.mode() == Mode::Observe
             && self.store_observed(preemptor, &eviction.plan, flight, clock) == Storing::Later
         {
-            message.push_str(&not_stored());
+            message.push_str(&observed_plan_not_stored());
         }
         Some(message)
     }
@@ -177,8 +177,9 @@ impl Arbiter {
     }
 }
 
-/// Returns the sentence for a preemptor whose plan is not stored yet.
-fn not_stored() -> String {
+/// Returns the sentence that is added to the message of a preemptor while Giveway observes and its plan is not stored yet, because of
+/// the limit per minute.
+fn observed_plan_not_stored() -> String {
     format!(" {}", plan::observed_plan_not_stored(MOST))
 }
 

@@ -184,7 +184,7 @@ impl PlanStore {
         }
     }
 
-    /// Ends a plan.
+    /// Records that a plan has ended: its last status, with `finishedAt`, is still written, unless the plan was never stored.
     pub fn close(&mut self, record: &Record<'_>, now: Time) {
         let Some(entry) = self.get_mut(&record.plan.id) else { return };
         entry.wanted = PreemptionStatus { finished_at: Some(now), ..record.status.clone() };

@@ -308,12 +308,12 @@ impl<'a> Neighbours<'a> {
         (sure || !leaves).then_some(leaves)
     }
 
-    /// How many cells there are: sets of nodes that are in the same domains.
+    /// Returns the number of cells. A cell is a set of nodes that are in the same domains of all topology keys.
     pub(super) fn cells(&self) -> usize {
         self.rules.number_of_cells
     }
 
-    /// Returns the cell of a node, by the node's position among all nodes.
+    /// Returns the number of the cell of the node at this position among all nodes.
     pub(super) fn cell(&self, place: Rank) -> usize {
         self.rules.cells[place] as usize
     }

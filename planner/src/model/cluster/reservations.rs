@@ -122,7 +122,7 @@ impl Cluster {
         }
     }
 
-    /// Records that a pod counts differently: the priority of its nomination may be another one.
+    /// Records that the reservations of a node changed, because the priority of a pod did for which capacity is set aside there.
     pub(super) fn note_reservation(&mut self, index: PodIndex) {
         if let Some(node) = self.reservations.pods.get(&index).map(|reservation| reservation.node.clone()) {
             self.note_reserved(&node);

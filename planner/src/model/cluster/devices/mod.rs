@@ -41,7 +41,8 @@ impl Devices {
         self.served.contains_key(resource)
     }
 
-    /// Returns true if ResourceClaims are read here. A claim names a class, so where there are claims, there are classes.
+    /// Returns true if the model has the ResourceClaims of the cluster, so that a claim that is not in the model does not exist. That is
+    /// concluded from the DeviceClasses, which are read together with the claims: a claim that can be allocated names a class.
     pub(super) fn are_read(&self) -> bool {
         !self.classes.is_empty()
     }
