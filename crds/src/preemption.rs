@@ -124,7 +124,8 @@ pub struct PreemptionStatus {
     /// When it ended. Circuit breakers are computed from this time, the state and the number of evicted pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
-    /// What Giveway does not try again for a while because of it. Deleting the Preemption ends these bans.
+    /// Evictions and placements that failed in this Preemption, and that Giveway does not try again for a while. Deleting the
+    /// Preemption ends these bans.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_BANS), extend("x-kubernetes-list-type" = "atomic"))]
     pub bans: Vec<StoredBan>,

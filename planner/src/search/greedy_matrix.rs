@@ -77,7 +77,9 @@ pub(crate) fn find(problem: &Problem<'_>, matrix: &mut Matrix, available: &[bool
     let mut gone = vec![false; problem.potential.units.len()];
     victims.iter().for_each(|unit| gone[*unit] = true);
     let stay = gang.doomed.iter().filter(|unit| !gone[gang.matrix.units[**unit].number]).count();
-    trace.push(format!("With the members placed, {stay} of the cleared units can stay: {cost}."));
+    trace.push(format!(
+        "With the members placed, {stay} of the units that were removed for them need not be evicted. Victims: {cost}."
+    ));
     Found { placed: gang.placed, victims, cost, trace, least: CostBound::default() }
 }
 

@@ -107,7 +107,9 @@ pub(crate) fn finish(
     let (victims, cost) = best_victims(problem, room, available, layout)?;
     let gone: BTreeSet<&UnitIndex> = victims.iter().collect();
     let stay = doomed.iter().filter(|unit| !gone.contains(unit)).count();
-    trace.push(format!("With the members placed, {stay} of the cleared units can stay: {cost}."));
+    trace.push(format!(
+        "With the members placed, {stay} of the units that were removed for them need not be evicted. Victims: {cost}."
+    ));
     Some(Found { placed, victims, cost, trace, least: CostBound::default() })
 }
 
