@@ -214,21 +214,21 @@ impl Drop for RequestGuard {
     }
 }
 
-/// A stream that reports arriving bytes.
+/// A stream that reports to its connection when bytes arrive. Written bytes are passed on without a report.
 #[derive(Debug)]
-pub struct ObservedStream<S> {
+pub struct ReadReportingStream<S> {
     stream: S,
     connection: Arc<Connection>,
 }
 
-impl<S> ObservedStream<S> {
-    /// Observes `stream`.
+impl<S> ReadReportingStream<S> {
+    /// Wraps a stream, whose arriving bytes are reported to this connection.
     pub fn new(stream: S, connection: Arc<Connection>) -> Self {
         Self { stream, connection }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for ObservedStream<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ReadReportingStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
@@ -239,7 +239,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for ObservedStream<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for ObservedStream<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ReadReportingStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }

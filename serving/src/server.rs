@@ -6,7 +6,7 @@
 //! connection in use is closed by a response that announces it, so that no client loses a request.
 
 use crate::body::{self, Arrived, Unread};
-use crate::connection::{Connection, ObservedStream, Order};
+use crate::connection::{Connection, Order, ReadReportingStream};
 use crate::crowd::{Crowd, GRACE};
 use crate::limits::Limits;
 use crate::metrics::ServerMetrics;
@@ -213,7 +213,7 @@ where
     S::Future: Send,
 {
     connection.begin_conversation();
-    let observed = TokioIo::new(ObservedStream::new(stream, Arc::clone(connection)));
+    let observed = TokioIo::new(ReadReportingStream::new(stream, Arc::clone(connection)));
     let service = &service;
     let observed_service = service_fn(move |request| async move {
         let mut response = answer(request, service, connection, crowd, is_known).await;

@@ -10,7 +10,7 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
     but(text, &[])
 }
 
-/// Escapes a text of several lines, or a file.
+/// Escapes a text of several lines, such as the content of a file: line feeds and tabs stay.
 pub(crate) fn lines(text: &str) -> Cow<'_, str> {
     but(text, &['\n', '\t'])
 }

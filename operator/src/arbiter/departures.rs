@@ -94,8 +94,8 @@ impl Arbiter {
         self.statuses.victims.insert(group, Victimhood { plan, preemptor, reason, message, whole: true });
     }
 
-    /// Resumes the departures of an earlier leader: first those with the strongest cause, because a pod is a member of one
-    /// departure.
+    /// Resumes the departures of an earlier leader: first those with the strongest cause, because a pod belongs to one
+    /// departure at most.
     pub(super) fn resume_departures(&mut self, mut plans: Vec<StoredPlan>, clock: Clock) {
         plans.sort_by_key(|plan| (Reverse(strength(plan.cause)), plan.id.clone()));
         for mut plan in plans {

@@ -141,7 +141,7 @@ impl Summarized {
         self.all.values_mut()
     }
 
-    /// Returns the indexes of the current plans.
+    /// Returns the indexes, after updating them for the plans that have changed since the last call.
     fn indexes(&self) -> RefMut<'_, Indexes> {
         let mut indexes = self.indexes.borrow_mut();
         for preemptor in std::mem::take(&mut indexes.changed) {

@@ -187,7 +187,8 @@ impl Flight {
         self.still_fits(cluster, waiting, &context, &BTreeSet::new()).is_err()
     }
 
-    /// Returns true if these members need not be waited for any longer.
+    /// Returns true if the plan waits no longer for kube-scheduler to bind these members: kube-scheduler had the time to do that, or
+    /// makes no decisions.
     fn ends_wait(&self, progress: SchedulerProgress, model: &Model, waiting: &[Placement], now: Instant) -> bool {
         match progress {
             SchedulerProgress::Early | SchedulerProgress::Busy | SchedulerProgress::Down => false,

@@ -21,7 +21,7 @@ pub(super) struct EventTurns {
 }
 
 impl EventTurns {
-    /// Adds a PodGroup whose turns begin at this time, unless it is queued.
+    /// Queues a PodGroup whose events may be published from this time on, unless it is queued already.
     pub(super) fn add(&mut self, group: &ObjectKey, begin: Instant) {
         if self.queued.insert(group.clone()) {
             self.later.insert((begin, group.clone()));

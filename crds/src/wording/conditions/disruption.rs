@@ -135,12 +135,13 @@ fn left_are(left: usize, all: usize) -> String {
     part_of(left, all, ("pod", "pods"), ("is", "are"))
 }
 
-/// The end of a departure: the namespace of its pods is protected now. `why` says by what.
+/// The end of a departure: the namespace of its pods is protected now. `left` of `all` pods were not evicted; `why` says what protects
+/// them.
 pub fn rest_protected(left: usize, all: usize, why: &str) -> String {
     format!("{} not evicted: {why}.", left_are(left, all))
 }
 
-/// The end of a departure: enough pods of the PodGroup are bound without further evictions.
+/// The end of a departure: enough pods of the PodGroup are bound without further evictions. `left` of `all` pods were not evicted.
 pub fn enough_bound(left: usize, all: usize) -> String {
     let are = left_are(left, all);
     format!("{are} not evicted, because the PodGroup has as many bound pods as it needs again.")
