@@ -175,7 +175,7 @@ fn dry(dry_run: bool) -> &'static str {
 fn failed(error: &RequestError, verb: &str, namespace: &str) -> CliError {
     let problem = match error.code() {
         Some(403) => ChartRole::Switch(namespace).explain(&error.to_string()),
-        Some(404) => format!("{error}: --giveway-namespace names the namespace in which Giveway is installed"),
+        Some(404) => format!("{error}: set --giveway-namespace to the namespace in which Giveway is installed"),
         _ => error.to_string(),
     };
     CliError::Cluster { what: format!("{verb} {}", path(namespace)), problem }

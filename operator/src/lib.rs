@@ -130,7 +130,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         ended = election => ended.context("the election ended")?.context("leadership")?,
         ended = arbiter => ended.context("the arbiter ended")?,
         ended = watching => ended.context("the watches ended")?.transpose().context("a watch ended")?.unwrap_or_default(),
-        ended = certificates => ended.context("the keeper of certificates ended")?,
+        ended = certificates => ended.context("the task that renews certificates ended")?,
         ended = clocks => ended.context("the comparison of clocks ended")?,
         ended = health => ended.context("the health server ended")?,
     }

@@ -85,7 +85,7 @@ impl ClassStore<'_> {
             Ok(_) => Ok(true),
             Err(error) if error.code() == Some(409) => Ok(false),
             Err(error) if error.code() == Some(404) => Err(RequestError::Failed(format!(
-                "{error}: --giveway-namespace names the namespace in which Giveway is installed"
+                "{error}: set --giveway-namespace to the namespace in which Giveway is installed"
             ))),
             Err(error) => Err(error),
         }

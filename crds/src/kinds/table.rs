@@ -30,7 +30,7 @@ pub static KINDS: &[OwnerKind] = &[
                 "spec.replicatedJobs.*.template.metadata",
                 "spec.replicatedJobs.*.template.spec.template.metadata",
             ],
-            why: "JobSet rejects the other pods of a Job until its first pod has a node",
+            why: "with it JobSet rejects the other pods of a Job until its first pod has a node",
         }],
         note: "Each of its Jobs is a group of its own: a Job that starts later, by startupPolicy or dependsOn, delays no other.",
     },

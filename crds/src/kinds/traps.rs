@@ -166,7 +166,7 @@ mod tests {
     fn a_gang_with_exclusive_topology_never_starts_wherever_the_annotation_stands() {
         let key = || json!({EXCLUSIVE: "zone"});
         let none = || json!({});
-        let why = "JobSet rejects the other pods of a Job until its first pod has a node, and no pod of a gang gets a node \
+        let why = "with it JobSet rejects the other pods of a Job until its first pod has a node, and no pod of a gang gets a node \
                    before all of them exist: remove the annotation; to keep the pods in one topology domain, create a \
                    PodGroup with schedulingConstraints";
         let of = |size: i64, annotations: [Value; 3]| {

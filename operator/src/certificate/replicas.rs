@@ -52,7 +52,7 @@ impl WebhookAddress {
         let Some(url) = url else { return Ok(Self::Service(namespace.to_owned())) };
         let uri: warp::http::Uri = url.parse().map_err(|error| format!("{url:?}: {error}"))?;
         if uri.scheme_str() != Some("https") || !matches!(uri.path(), "" | "/") {
-            return Err(format!("{url:?}: must be https://HOST or https://HOST:PORT"));
+            return Err(format!("{url:?} is not the URL of a webhook: it must be https://HOST or https://HOST:PORT"));
         }
         let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
         ServerName::try_from(host.as_str()).map_err(|error| format!("{url:?}: {error}"))?;
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(at("https://webhook.example"), outside("webhook.example", 443));
         assert_eq!(
             at("http://webhook.example").unwrap_err(),
-            r#""http://webhook.example": must be https://HOST or https://HOST:PORT"#
+            r#""http://webhook.example" is not the URL of a webhook: it must be https://HOST or https://HOST:PORT"#
         );
         assert!(at("https://a/b").unwrap_err().contains("must be https://HOST"));
         assert!(at("nonsense url").is_err());

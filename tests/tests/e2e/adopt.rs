@@ -121,7 +121,7 @@ async fn giveway_preempts_for_an_adopted_class_and_release_restores_the_class(wo
     expect_failure(
         &giveway(world, &elsewhere).await,
         1,
-        "error: PriorityClass high: namespaces \"elsewhere\" not found: --giveway-namespace names the namespace in which Giveway is installed",
+        "error: PriorityClass high: namespaces \"elsewhere\" not found: set --giveway-namespace to the namespace in which Giveway is installed",
     );
 
     let preview = giveway(world, &["adopt", "high", "--dry-run"]).await;

@@ -190,8 +190,8 @@ fn a_gang_with_exclusive_topology_is_refused_with_the_annotation_and_the_cause()
             "spec": {"replicatedJobs": [{"name": "w", "template": {"spec": spec}}]}})
     };
     let refused = refusal(mutate(&create("jobsets", set(labelled())), &empty()));
-    let words = "metadata.annotations[alpha.jobset.sigs.k8s.io/exclusive-topology]: Invalid value: \"zone\": JobSet rejects the \
-                 other pods of a Job until its first pod has a node, and no pod of a gang gets a node before all of them exist";
+    let words = "metadata.annotations[alpha.jobset.sigs.k8s.io/exclusive-topology]: Invalid value: \"zone\": with it JobSet rejects \
+                 the other pods of a Job until its first pod has a node, and no pod of a gang gets a node before all of them exist";
     assert!(refused.message.starts_with(words), "{}", refused.message);
     assert_untouched(&of_templates(&create("jobsets", set(json!({}))), &empty()));
     let verdict = mutate(&create("jobsets", set(json!({}))), &empty());
