@@ -2,6 +2,7 @@
 
 use super::objects;
 use futures::{Stream, StreamExt as _, stream};
+use giveway_cluster::watch::permitted::LIFETIME;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
@@ -18,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::broadcast;
 
 /// Duration of a watch, as the page asks for it.
-const WATCH: Duration = Duration::from_secs(10);
+const WATCH: Duration = Duration::from_secs(LIFETIME as u64);
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 

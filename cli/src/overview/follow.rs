@@ -21,7 +21,7 @@ const TIMES: u32 = 9;
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 
 /// Pause until a kind that the cluster lacks is requested again.
-const MISSING: Duration = Duration::from_secs(10);
+const MISSING: Duration = Duration::from_secs(30);
 
 /// What became known of a kind.
 #[derive(Debug)]
