@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 /// Shortest pause between two lists of a kind that may not be watched.
-const SHORTEST_PAUSE: Duration = Duration::from_secs(3);
+const SHORTEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Such a pause is this many times as long as the list before it, so that a large cluster is not listed all the time.
 const TIMES: u32 = 9;
