@@ -149,7 +149,7 @@ impl Follower {
     /// Reads the cluster as far as the user may. Returns also what follows its changes.
     ///
     /// # Errors
-    /// A list fails for another reason than a missing right.
+    /// The first list of a kind fails for another reason than a missing right.
     pub(crate) async fn start(api: &Api) -> Result<(State, Self), CliError> {
         let (mut world, mut follower) = (World::of_live_cluster(), Self::new(api));
         follower.first(&mut world).await?;
@@ -161,7 +161,8 @@ impl Follower {
     async fn first(&mut self, world: &mut World) -> Result<(), CliError> {
         while self.kinds.iter().any(|kind| kind.coverage == Coverage::Unknown) {
             match self.changes.next().await {
-                Some((_, Change::Failed(error))) => return Err(error),
+                // Only what is not known yet must be read now: the watch of a kind that was listed is retried.
+                Some((number, Change::Failed(error))) if self.is_unknown(number) => return Err(error),
                 Some(change) => {
                     self.apply(change, world);
                 }
@@ -171,9 +172,16 @@ impl Follower {
         Ok(())
     }
 
+    /// Returns true if the first list of a kind is not complete.
+    fn is_unknown(&self, number: usize) -> bool {
+        self.kinds.get(number).is_some_and(|kind| kind.coverage == Coverage::Unknown)
+    }
+
     /// Applies the changes to the state, for ever.
     pub(crate) async fn follow(mut self, state: &State) {
-        let (mut last, mut due) = (Instant::now(), None);
+        let mut last = Instant::now();
+        // The first state does not say that a watch has failed.
+        let mut due = self.problem().map(|_| last);
         let mut confirmation = interval(CONFIRMATION);
         loop {
             tokio::select! {
@@ -319,6 +327,21 @@ mod tests {
         );
         let failed = follower(vec![(0, Change::Forbidden), (1, error())]).first(&mut world).await.unwrap_err();
         assert_eq!(failed.to_string(), "GET /api/v1/pods: refused");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_fails_during_the_first_lists_is_a_problem_of_the_second_state() {
+        let (listed, state) = (|| Change::Complete(Scope::Cluster), samples::state());
+        let mut all = follower(vec![(1, Change::Started), (1, listed()), (1, error()), (0, listed()), (2, listed())]);
+        all.first(&mut World::of_live_cluster()).await.unwrap();
+        let shown = async {
+            state.changed(1, Duration::from_secs(60)).await;
+            state.revision().problem
+        };
+        tokio::select! {
+            () = all.follow(&state) => panic!("it follows for ever"),
+            problem = shown => assert_eq!(problem.as_deref(), Some("GET /api/v1/pods: refused")),
+        }
     }
 
     #[tokio::test(start_paused = true)]
