@@ -85,8 +85,6 @@ async function follow() {
     showNotes(next.notes);
     if (next.problem) {
       showState(`The cluster cannot be read: ${next.problem}. Shown is its state of ${age(next.readAt)} ago.`, true);
-    } else {
-      showState(`Read at ${next.readAt.replace(/\.\d+/, "")}`, false);
     }
     if (next.revision !== revision) {
       const began = performance.now();
@@ -97,6 +95,10 @@ async function follow() {
       } else {
         pause = FAILED;
       }
+    }
+    // The error of a view that was not drawn stays, so that it is announced once and not with each attempt.
+    if (!next.problem && next.revision === revision) {
+      showState(`Read at ${next.readAt.replace(/\.\d+/, "")}`, false);
     }
     pause = document.hidden ? Math.max(HIDDEN, pause) : pause;
   } catch (error) {
