@@ -66,7 +66,7 @@ kinds: daemons ## Regenerate docs/reference/kinds.md and the chart's list from t
 
 reference: daemons ## Regenerate docs/reference from crds/src, the chart's values and what the plugin prints
 	target/debug/giveway-docgen docs/reference
-	GIVEWAY_WRITE_REFERENCE=1 $(DEV) test -q --workspace --test cli reference::
+	GIVEWAY_WRITE=1 $(DEV) test -q --workspace --test cli reference::
 
 # Links, headings and commands in the pages are checked by a test of crds, `pages`, without mdbook. It is not optimized: it compiles
 # in a third of the time, and the book takes a second all the same.

@@ -1,5 +1,8 @@
 //! The page of reference about the command line is what the program prints. `make reference` writes it.
 
+#[path = "../../../crds/tests/crds/golden.rs"]
+mod golden;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -56,9 +59,5 @@ fn page() -> String {
 #[test]
 fn the_page_about_the_command_line_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/cli.md");
-    let page = page();
-    if std::env::var_os("GIVEWAY_WRITE_REFERENCE").is_some() {
-        std::fs::write(&path, &page).unwrap();
-    }
-    assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), page, "docs/reference/cli.md: run `make reference`");
+    golden::is_generated(&path, &page(), "make reference");
 }

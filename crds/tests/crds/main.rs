@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed assertion panics")]
 
 mod cel;
+mod golden;
 mod kinds;
 mod pages;
 mod priority_plugin;

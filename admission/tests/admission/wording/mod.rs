@@ -1,7 +1,9 @@
 //! The list of all sentences with which admission rejects or warns: `tests/admission/sentences.txt`, to be read in one sitting.
 //!
-//! `GIVEWAY_WRITE=1 cargo test -p giveway-admission wording::` writes it again after a sentence was changed.
+//! `make wording` writes it again after a sentence was changed.
 
+#[path = "../../../../crds/tests/crds/golden.rs"]
+mod golden;
 mod guard;
 mod objects;
 mod shared;
@@ -33,9 +35,7 @@ fn warning<const N: usize>(name: &'static str, texts: [String; N]) -> Entry {
 fn list() -> String {
     let mut text = "\
 # Every sentence with which admission rejects or warns: the function of admission/src/wording, or in the last part of crds/src, and below it
-# what it returns. A rejection begins with its code. A test compares this file; it writes it with:
-#
-#   GIVEWAY_WRITE=1 cargo test -p giveway-admission wording::
+# what it returns. A rejection begins with its code. `make wording` writes this file.
 "
     .to_owned();
     for (name, sentences) in [objects::entries(), guard::entries(), shared::entries()].concat() {
@@ -53,15 +53,7 @@ fn crate_folder() -> &'static Path {
 
 #[test]
 fn the_list_has_what_the_functions_return() {
-    let (file, text) = (crate_folder().join("tests/admission/sentences.txt"), list());
-    if std::env::var_os("GIVEWAY_WRITE").is_some() {
-        fs::write(&file, &text).unwrap();
-    }
-    let stored = fs::read_to_string(&file).unwrap();
-    for (line, (stored, wanted)) in stored.lines().zip(text.lines()).enumerate() {
-        assert_eq!(stored, wanted, "line {} of {}", line + 1, file.display());
-    }
-    assert_eq!(stored, text);
+    golden::is_generated(&crate_folder().join("tests/admission/sentences.txt"), &list(), "make wording");
 }
 
 /// Returns the names of the public functions and constants in a file of the catalogue, as `module::name`.

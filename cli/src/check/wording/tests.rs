@@ -1,6 +1,9 @@
 //! The list of all findings: `findings.txt`, to be read in one sitting.
 //!
-//! `GIVEWAY_WRITE=1 cargo test -p kubectl-giveway wording::` writes it again after a sentence was changed.
+//! `make wording` writes it again after a sentence was changed.
+
+#[path = "../../../../crds/tests/crds/golden.rs"]
+mod golden;
 
 use super::super::facts::{Autoscaler, ClassSummary, GuardedPod, Renewer};
 use super::super::finding::Status;
@@ -305,9 +308,7 @@ fn of_pre() -> Vec<Entry> {
 fn list() -> String {
     let mut text = "\
 # Every finding of `kubectl giveway check`: the function of cli/src/check/wording, and below it what it returns, with what the user can do
-# in a second line. A test compares this file; it writes it with:
-#
-#   GIVEWAY_WRITE=1 cargo test -p kubectl-giveway wording::
+# in a second line. `make wording` writes this file.
 "
     .to_owned();
     let all = [of_admission(), of_certificates(), of_operator(), of_classes(), of_cluster(), of_pre()];
@@ -333,15 +334,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn the_list_has_what_the_functions_return() {
-    let (file, text) = (folder().join("wording/findings.txt"), list());
-    if std::env::var_os("GIVEWAY_WRITE").is_some() {
-        fs::write(&file, &text).unwrap();
-    }
-    let stored = fs::read_to_string(&file).unwrap();
-    for (line, (stored, wanted)) in stored.lines().zip(text.lines()).enumerate() {
-        assert_eq!(stored, wanted, "line {} of {}", line + 1, file.display());
-    }
-    assert_eq!(stored, text);
+    golden::is_generated(&folder().join("wording/findings.txt"), &list(), "make wording");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod groups;
 mod pending;
 mod plans;
 
+use crate::golden::is_generated;
 use giveway_crds::ObjectKey;
 use giveway_crds::plan::StoredDomain;
 use giveway_crds::wording::conditions::plan::NamedPreemptor;
@@ -21,9 +22,14 @@ fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/wording")
 }
 
-/// Returns the file with all sentences.
+/// Returns the path of the file with all sentences.
+fn file() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wording.txt")
+}
+
+/// Returns the text of the file with all sentences.
 pub(super) fn stored() -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wording.txt")).unwrap()
+    fs::read_to_string(file()).unwrap()
 }
 
 /// The sentences, as the file has them.
@@ -100,13 +106,7 @@ fn page() -> Page {
 
 #[test]
 fn the_page_has_every_sentence() {
-    let text = page().text;
-    if std::env::var_os("GIVEWAY_WRITE").is_some() {
-        fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wording.txt"), &text).unwrap();
-    }
-    let stored = stored();
-    let different = text.lines().zip(stored.lines()).find(|(said, stored)| said != stored);
-    assert!(text == stored, "crds/tests/wording.txt: run `make wording`. The first different line: {different:?}");
+    is_generated(&file(), &page().text, "make wording");
 }
 
 #[test]

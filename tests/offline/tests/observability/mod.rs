@@ -1,6 +1,8 @@
 //! Observability: metrics, dashboard and alerts use series that exist, and alerts fire when they should.
 
 mod dashboard;
+#[path = "../../../../crds/tests/crds/golden.rs"]
+mod golden;
 mod monitors;
 mod page;
 mod promql;
@@ -9,7 +11,6 @@ mod state_metrics;
 
 use giveway_serving::metrics::{About, PROCESS};
 use giveway_tests::paths;
-use std::fs;
 
 /// Returns the metrics of both daemons.
 fn catalogue() -> Vec<&'static About> {
@@ -20,12 +21,7 @@ fn catalogue() -> Vec<&'static About> {
         .collect()
 }
 
-/// Expects that a file of the repository has the generated text. With `GIVEWAY_WRITE` set, the file is written first.
+/// Expects that a file of the repository has the text that the lists of metrics generate.
 fn is_generated(path: &str, text: &str) {
-    let file = paths::repository().join(path);
-    if std::env::var_os("GIVEWAY_WRITE").is_some() {
-        fs::write(&file, text).unwrap();
-    }
-    let there = fs::read_to_string(&file).unwrap_or_default();
-    assert!(there == text, "{path} is not what the lists of metrics generate: run `make metrics`");
+    golden::is_generated(&paths::repository().join(path), text, "make metrics");
 }
