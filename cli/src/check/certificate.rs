@@ -54,7 +54,7 @@ fn finding(facts: &Installation, is_bundle: bool, pem: &[u8]) -> Finding {
         wording::not_valid_yet(&holder, &early.subject, early.from)
     } else {
         let authorities = if is_bundle { certificates.len() } else { 1 };
-        let overdue = facts.renewer != Renewer::Somebody && judged.is_overdue(facts.now);
+        let overdue = facts.renewer != Renewer::Other && judged.is_overdue(facts.now);
         wording::expires(&holder, subject, (days, judged.until), authorities, days < SOON || overdue)
     };
     finding.days_left = Some(days);

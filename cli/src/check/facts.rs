@@ -105,7 +105,7 @@ pub(super) enum Renewer {
     CertManager,
     /// A person, or an unknown component.
     #[default]
-    Somebody,
+    Other,
 }
 
 /// A webhook configuration.

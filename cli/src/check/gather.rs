@@ -17,6 +17,7 @@ use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_THRESHOLD, GROUP};
 use giveway_crds::mode::{KEY, Mode};
 use giveway_crds::names::LEASE;
 use giveway_crds::policy::PreemptionPolicy;
+use giveway_crds::wording::events;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, RuleWithOperations, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
     ValidatingWebhookConfiguration, WebhookClientConfig,
@@ -154,7 +155,7 @@ fn renewer(metadata: &ObjectMeta) -> Renewer {
         return Renewer::CertManager;
     }
     let managers = metadata.managed_fields.iter().flatten().filter_map(|entry| entry.manager.as_deref());
-    if managers.into_iter().any(|manager| manager == OPERATOR) { Renewer::Operator } else { Renewer::Somebody }
+    if managers.into_iter().any(|manager| manager == OPERATOR) { Renewer::Operator } else { Renewer::Other }
 }
 
 /// Returns the name of the Secret with the certificate, from the webhook's Deployment.
@@ -218,8 +219,8 @@ async fn switched(api: &Api, namespace: &str) -> Result<Known<Switched>, CliErro
         let Some(map) = map else { return Switched::No };
         match map.data.as_ref().and_then(|data| data.get(KEY)).map(|word| word.parse::<Mode>()) {
             Some(Ok(mode)) => Switched::To(mode),
-            Some(Err(error)) => Switched::Wrong(wording::operator::mode_is_no_mode(KEY, error)),
-            None => Switched::Wrong(wording::operator::mode_is_missing(KEY)),
+            Some(Err(error)) => Switched::Wrong(events::mode_invalid(&error)),
+            None => Switched::Wrong(events::mode_missing()),
         }
     }))
 }

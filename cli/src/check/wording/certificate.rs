@@ -33,7 +33,7 @@ impl CertificateHolder<'_> {
         match self.renewer {
             Renewer::Operator => "the operator renews it",
             Renewer::CertManager => "cert-manager renews it",
-            Renewer::Somebody => "neither the operator nor cert-manager renews it",
+            Renewer::Other => "neither the operator nor cert-manager renews it",
         }
     }
 
@@ -46,7 +46,7 @@ impl CertificateHolder<'_> {
                  {namespace} delete secret {secret}"
             ),
             Renewer::CertManager => format!("kubectl -n {namespace} describe certificates.cert-manager.io"),
-            Renewer::Somebody => "Renew it; with its authority change the chart's webhook.caBundle.".to_owned(),
+            Renewer::Other => "Renew it; with its authority change the chart's webhook.caBundle.".to_owned(),
         }
     }
 }

@@ -72,20 +72,11 @@ pub(in crate::check) fn mode_of_flag(namespace: &str) -> Finding {
     Finding::ok("mode", message)
 }
 
-/// The ConfigMap has no valid mode.
+/// The ConfigMap has no valid mode. `why` is the sentence of the operator's event about it
+/// ([`mode_invalid`](giveway_crds::wording::events::mode_invalid), [`mode_missing`](giveway_crds::wording::events::mode_missing)).
 pub(in crate::check) fn mode_invalid(namespace: &str, why: &str) -> Finding {
     let message = format!("{}: {why}. The previous mode stays in force.", map(namespace));
     Finding::fail("mode", message, "kubectl giveway mode enforce, observe, off or chart")
-}
-
-/// Error of [`mode_invalid`]: the value of this key is no mode.
-pub(in crate::check) fn mode_is_no_mode(key: &str, error: impl std::fmt::Display) -> String {
-    format!("data.{key}: {error}")
-}
-
-/// Error of [`mode_invalid`]: the ConfigMap has no such key.
-pub(in crate::check) fn mode_is_missing(key: &str) -> String {
-    format!("data.{key}: must be set, to enforce, observe or off")
 }
 
 /// The mode was switched by the ConfigMap.
@@ -190,7 +181,7 @@ pub(in crate::check) fn chart_version_unknown(why: &str) -> Finding {
 
 /// The Deployments could not be read.
 pub(in crate::check) fn versions_unknown(why: &str) -> Finding {
-    unknown("version", "The versions of operator and webhook", why)
+    unknown("version", "Which versions operator and webhook have", why)
 }
 
 /// There are no Deployments.

@@ -85,7 +85,7 @@ fn of_certificates() -> Vec<Entry> {
         CertificateHolder { is_bundle, namespace: "giveway-system", secret, renewer }
     };
     let (bundle, secret) = (holder(true, Renewer::Operator), holder(false, Renewer::CertManager));
-    let own = holder(false, Renewer::Somebody);
+    let own = holder(false, Renewer::Other);
     let (name, until) = ("CN=giveway.test", time());
     vec![
         findings("certificate::not_made", [certificate::not_made("giveway-system", "giveway-webhook-tls")]),
@@ -132,9 +132,7 @@ fn of_operator() -> Vec<Entry> {
         findings("operator::gated", [0, 1, 2].map(operator::gated)),
         findings("operator::mode_unknown", [operator::mode_unknown("ERROR")]),
         findings("operator::mode_of_flag", [operator::mode_of_flag(namespace)]),
-        findings("operator::mode_invalid", [operator::mode_invalid(namespace, "ERROR")]),
-        parts("operator::mode_is_no_mode", [operator::mode_is_no_mode("mode", "ERROR")]),
-        parts("operator::mode_is_missing", [operator::mode_is_missing("mode")]),
+        findings("operator::mode_invalid", [operator::mode_invalid(namespace, "data.mode: ERROR")]),
         findings("operator::mode_switched", modes.map(|mode| operator::mode_switched(namespace, mode))),
         findings("operator::mode_of_chart", modes.map(operator::mode_of_chart)),
         findings("operator::breakers_unknown", [operator::breakers_unknown("ERROR")]),
