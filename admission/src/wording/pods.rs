@@ -22,7 +22,7 @@ pub fn duplicate_gate(index: usize) -> Denial {
 /// A user created the pod with Giveway's scheduling gate, and it names no group.
 pub fn gate_without_group() -> Denial {
     let detail = format!(
-        "only Giveway holds pods by this gate, and only members of gangs: remove the gate, or name the pod's \
+        "only Giveway adds this gate, and only to members of gangs: remove the gate, or name the pod's \
          group in the label {LABEL_POD_GROUP}"
     );
     Denial::invalid("spec.schedulingGates", GATE, detail)

@@ -51,7 +51,7 @@ pub fn other_review(found: (&str, &str), supported: (&str, &str)) -> Denial {
 
 /// The AdmissionReview has no request.
 pub fn no_request() -> Denial {
-    Denial::bad_request("request: Required value: the AdmissionReview holds no request")
+    Denial::bad_request("request: Required value: the AdmissionReview has no request")
 }
 
 /// The request in an AdmissionReview has a field of the wrong type, or, with the path `.`, is no request at all.

@@ -58,7 +58,7 @@ pub fn create(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) 
             {
                 notes.warn(pods::spark_driver(&member.group));
             }
-            hold(&pod, group.as_deref(), &mut changes);
+            set_gate(&pod, group.as_deref(), &mut changes);
             group
         }
         None if pod.has_gate() => return Err(pods::gate_without_group()),
@@ -126,7 +126,7 @@ fn same_template(member: &Membership, group: Option<&GroupView>) -> Result<(), D
 
 /// Adds or removes the gate: members of gangs, and of groups that do not exist yet, are gated; members of basic groups
 /// are not. A pod that is created with a node cannot be gated.
-fn hold(pod: &PodFields<'_>, group: Option<&GroupView>, changes: &mut Changes) {
+fn set_gate(pod: &PodFields<'_>, group: Option<&GroupView>, changes: &mut Changes) {
     let wanted = group.is_none_or(|group| group.gang);
     if pod.is_bound() || wanted == pod.has_gate() {
         return;

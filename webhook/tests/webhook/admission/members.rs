@@ -333,7 +333,7 @@ fn our_gate_on_a_pod_without_a_group_is_refused() {
     assert_refused(
         mutate(&create("pods", pod), &cluster()),
         422,
-        "spec.schedulingGates: Invalid value: \"scheduling.giveway.dev/pod-group\": only Giveway holds pods by this gate, and only members of gangs: remove the gate, or name the pod's group in the label scheduling.giveway.dev/pod-group",
+        "spec.schedulingGates: Invalid value: \"scheduling.giveway.dev/pod-group\": only Giveway adds this gate, and only to members of gangs: remove the gate, or name the pod's group in the label scheduling.giveway.dev/pod-group",
     );
 }
 

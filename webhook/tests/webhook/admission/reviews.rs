@@ -74,7 +74,7 @@ async fn an_undecodable_request_gets_a_well_formed_refusal_with_the_uid_where_th
             "u-3",
             "apiVersion and kind are \"admission.k8s.io/v1beta1\" and \"AdmissionReview\": must be",
         ),
-        ("no request", review(Value::Null), "", "request: Required value: the AdmissionReview holds no request"),
+        ("no request", review(Value::Null), "", "request: Required value: the AdmissionReview has no request"),
         ("request of a wrong type", review(json!(7)), "", "request: invalid type: integer `7`"),
         ("no operation", review(json!({"uid": "u-4", "resource": {}})), "u-4", "request: missing field `operation`"),
         (
