@@ -5,7 +5,7 @@
 use futures::{StreamExt as _, stream};
 use giveway_cluster::objects::Salvaged;
 use giveway_cluster::objects::kinds::BUDGET;
-use giveway_cluster::watch::permitted::{AGAIN, PermittedReader, Scope};
+use giveway_cluster::watch::permitted::{FORBIDDEN_RETRY, PermittedReader, Scope};
 use giveway_cluster::watch::{Event, KindReader, WatchFailure};
 use http::{Request, Response};
 use http_body_util::StreamBody;
@@ -256,7 +256,7 @@ async fn what_may_not_be_read_in_the_cluster_is_read_in_one_namespace_until_it_m
     // A watch that lasts as long as it was asked to be is continued, and here it is silent for longer.
     let failure = next_permitted(&mut reader).await.0;
     assert_eq!(failure, "watch: the API server sent nothing for 35s and did not end it");
-    tokio::time::advance(AGAIN).await;
+    tokio::time::advance(FORBIDDEN_RETRY).await;
     expect_permitted(&mut reader, Scope::Cluster, &["started", "listed c", "complete"]).await;
     let (all, own) = ("poddisruptionbudgets", "namespaces/team/poddisruptionbudgets");
     assert_eq!(paths(&asked), [all, own, "namespaces/team/poddisruptionbudgets watch", all]);
@@ -276,7 +276,7 @@ async fn a_right_that_is_granted_is_noticed_after_a_while() {
     let started = tokio::time::Instant::now();
     expect_permitted(&mut reader, Scope::Nothing, &["forbidden", "forbidden"]).await;
     expect_permitted(&mut reader, Scope::Cluster, &["started", "listed c", "complete", "deleted c"]).await;
-    assert!(started.elapsed() >= 2 * AGAIN, "{:?}", started.elapsed());
+    assert!(started.elapsed() >= 2 * FORBIDDEN_RETRY, "{:?}", started.elapsed());
     let (all, own) = ("poddisruptionbudgets", "namespaces/team/poddisruptionbudgets");
     assert_eq!(paths(&asked), [all, own, all, own, all, "poddisruptionbudgets watch"]);
 }
@@ -312,7 +312,7 @@ async fn an_outage_while_nothing_may_be_read_is_reported_and_ends() {
     assert!(!reader.resume().await.unwrap(), "nothing is watched");
     let before = tokio::time::Instant::now();
     expect_permitted(&mut reader, Scope::Nothing, &["forbidden"]).await;
-    assert!(before.elapsed() < AGAIN, "what was not answered is requested at once");
+    assert!(before.elapsed() < FORBIDDEN_RETRY, "what was not answered is requested at once");
 }
 
 #[tokio::test]

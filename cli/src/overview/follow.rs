@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 const SHORTEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Such a pause is this many times as long as the list before it, so that a large cluster is not listed all the time.
-const TIMES: u32 = 9;
+const PAUSE_FACTOR: u32 = 9;
 
 /// Pause after a failure: after the first one, and the maximum after consecutive failures.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
@@ -165,7 +165,7 @@ impl KindFollower {
             }
             // Perhaps the list is forbidden now as well. If it is not, the kind may only be listed.
             let was_unwatched = std::mem::replace(&mut self.is_unwatched, true);
-            self.pause = if was_unwatched { SHORTEST_PAUSE.max(self.list_took * TIMES) } else { Duration::ZERO };
+            self.pause = if was_unwatched { SHORTEST_PAUSE.max(self.list_took * PAUSE_FACTOR) } else { Duration::ZERO };
             return was_unwatched.then_some(Change::Unwatched);
         }
         if failure.is_unserved() && (self.is_native || live::may_be_missing(self.row)) {

@@ -27,7 +27,7 @@ const CONNECTIONS: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Maximum time until a page that waits for a change is answered without one, so that it learns how old its state is.
-const NEWS: Duration = Duration::from_secs(10);
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// Maximum size of a pasted manifest, in bytes.
 const LARGEST: usize = 4 << 20;
@@ -139,7 +139,7 @@ impl PageServer {
     /// Returns which snapshot is the last one; when it is another one than the page shows, if the page says which one that is.
     async fn revision(&self, query: &Query<'_>) -> Result<Bytes, PageError> {
         if let Some(shown) = query.after()? {
-            self.state.changed(shown, NEWS).await;
+            self.state.changed(shown, LONGEST_WAIT).await;
         }
         json(&self.state.revision()).map(Bytes::from)
     }

@@ -1,11 +1,11 @@
 //! Reads the objects of a kind as far as a client may: of the whole cluster, or else of one namespace, or else none.
 //!
 //! The API server checks the rights of a client when a request begins. So it is asked to end each watch after [`LIFETIME`] seconds: a right
-//! that was revoked is missing when the watch is continued. What is forbidden is requested again after [`AGAIN`]. A separate check of rights
-//! would cost as many requests: a SelfSubjectAccessReview is about one kind, and a SelfSubjectRulesReview is incomplete with authorizers
-//! other than RBAC.
+//! that was revoked is missing when the watch is continued. What is forbidden is requested again after [`FORBIDDEN_RETRY`]. A separate
+//! check of rights would cost as many requests: a SelfSubjectAccessReview is about one kind, and a SelfSubjectRulesReview is incomplete
+//! with authorizers other than RBAC.
 
-use super::{Event, KindReader, WatchFailure};
+use super::{Event, KindReader, MARGIN, WatchFailure};
 use crate::objects::KindFields;
 use kube::Client;
 use kube::api::WatchParams;
@@ -17,7 +17,8 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 pub const LIFETIME: u32 = 30;
 
 /// Time after which a forbidden list is requested again. It is longer than a watch may be silent, so that a dead watch is noticed before.
-pub const AGAIN: Duration = Duration::from_secs(45);
+pub const FORBIDDEN_RETRY: Duration = Duration::from_secs(45);
+const _: () = assert!(FORBIDDEN_RETRY.as_secs() > LIFETIME as u64 + MARGIN.as_secs());
 
 /// Maximum time until a list that was forbidden before begins to arrive.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -49,7 +50,7 @@ pub struct PermittedReader {
 impl PermittedReader {
     /// Creates a reader of the objects that `params` selects; of those of `namespace` only, if that is set and the others may not be read.
     pub fn new(client: Client, row: &'static KindFields, namespace: Option<String>, params: WatchParams) -> Self {
-        let (params, again_at) = (params.timeout(LIFETIME), Instant::now() + AGAIN);
+        let (params, again_at) = (params.timeout(LIFETIME), Instant::now() + FORBIDDEN_RETRY);
         let reader = Some(KindReader::of_row(client.clone(), row, None, params.clone()));
         Self { client, row, params, namespace, scope: Scope::Cluster, reader, again_at }
     }
@@ -81,8 +82,8 @@ impl PermittedReader {
     ///
     /// # Errors
     /// See [`WatchFailure`]. The caller waits before the next call. After a failure that is [forbidden](WatchFailure::is_forbidden) the scope
-    /// is [`Scope::Nothing`] if no object may be read; the next call waits for [`AGAIN`]. With another scope the objects may be listed and not
-    /// watched, and the next call lists them.
+    /// is [`Scope::Nothing`] if no object may be read; the next call waits for [`FORBIDDEN_RETRY`]. With another scope the objects may be
+    /// listed and not watched, and the next call lists them.
     pub async fn next(&mut self) -> Result<Event<Value>, WatchFailure> {
         loop {
             if self.scope != Scope::Cluster && Instant::now() >= self.again_at {
@@ -123,7 +124,7 @@ impl PermittedReader {
         };
         // Without an answer it is not known what is permitted. Nothing else is read meanwhile, so it is requested with the next call.
         let is_answered = outcome.as_ref().err().is_none_or(WatchFailure::is_forbidden);
-        self.again_at = Instant::now() + if is_answered || !is_nothing { AGAIN } else { Duration::ZERO };
+        self.again_at = Instant::now() + if is_answered || !is_nothing { FORBIDDEN_RETRY } else { Duration::ZERO };
         outcome
     }
 
@@ -153,7 +154,7 @@ impl PermittedReader {
         let is_list = matches!(failure, WatchFailure::List(_));
         if is_list {
             self.scope = if has_narrower { Scope::Namespace } else { Scope::Nothing };
-            self.again_at = Instant::now() + AGAIN;
+            self.again_at = Instant::now() + FORBIDDEN_RETRY;
         }
         self.reader = (self.scope != Scope::Nothing).then(|| self.reader_in(self.scope));
         if is_list && has_narrower { None } else { Some(failure) }
