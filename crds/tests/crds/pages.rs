@@ -161,8 +161,14 @@ fn every_reason_and_every_check_has_its_place_in_troubleshooting() {
 }
 
 /// Beginnings of quoted messages that the planner writes.
-const OTHER_MESSAGES: [&str; 5] =
-    ["Evicting every workload", "N pods below priority", "No node offers", "No workload has", "There are pods below"];
+const OTHER_MESSAGES: [&str; 6] = [
+    "Evicting every workload",
+    "Its preemptionPolicy is Never",
+    "N pods below priority",
+    "No node offers",
+    "No workload has",
+    "There are pods below",
+];
 
 /// Returns the messages that a page quotes in backticks: at least three words, of which the first begins with a capital letter.
 fn quoted_messages(text: &str) -> Vec<String> {
