@@ -3,6 +3,7 @@
 use crate::error::CliError;
 use crate::names;
 use clap::Args;
+use giveway_cluster::client;
 use giveway_cluster::list::ListPage;
 use giveway_cluster::objects::KindFields;
 use giveway_cluster::watch::permitted::PermittedReader;
@@ -10,7 +11,6 @@ use giveway_crds::answers::managed_fields::LeaveOut;
 use http::header::CONTENT_TYPE;
 use http::{Method, Request, Uri};
 use kube::api::{ListParams, WatchParams};
-use kube::client::ClientBuilder;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
 use kube::{Client, Config};
@@ -96,7 +96,7 @@ impl ClusterConnection {
         check_proxy(config.proxy_url.as_ref())?;
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-        let client = ClientBuilder::try_from(config).map_err(|error| CliError::Kubeconfig(chain(&error)))?;
+        let client = client::builder(config).map_err(|error| CliError::Kubeconfig(chain(&error)))?;
         let client = client.with_layer(&LeaveOut).build();
         let giveway_namespace = self.giveway_namespace.clone();
         Ok(Api { client, timeout: self.request_timeout, namespace, server, giveway_namespace })
