@@ -185,7 +185,7 @@ pub(crate) const MORE_NODES: usize = 4;
 /// Classes of members whose capacities are computed for all nodes: half of them those with the smallest requests, half the largest.
 /// Why: a gang of a hundred classes must not take more time than one of four.
 /// Beyond: members of the other classes are assumed to fit on every node, until they are placed.
-/// Page: docs/limits.md: "more than 4 kinds of members"
+/// Page: docs/limits.md: "more than 4 equivalence classes of members"
 pub(crate) const MOST_CLASSES_COUNTED: usize = 4;
 
 /// Nodes to which labels restrict a class, up to which all of them are examined.
@@ -214,8 +214,9 @@ pub(crate) const ROOMIEST_DOMAINS_TRIED: usize = 8;
 
 /// Classes of members for which pods are counted by inter-pod constraints.
 /// Why: each placement updates the counters of all of them.
-/// Beyond: members of further classes fit nowhere, because their constraints are not evaluated; the message names the spread constraint.
-/// Page: docs/limits.md: "64 kinds of members with rules about other pods"
+/// Beyond: members of further classes are not placed. If not enough others fit, no pod is evicted for the gang, and kube-scheduler schedules it;
+/// with a topology constraint it stays gated. The condition or event states both numbers.
+/// Page: docs/limits.md: "64 equivalence classes of members with rules about other pods"
 pub(crate) const MOST_CLASSES_AROUND: usize = 64;
 
 /// Counters of pods by inter-pod constraint and domain.
@@ -235,7 +236,7 @@ pub(crate) const MOST_CLASSES_EXCLUDING: usize = 4;
 pub(crate) const MOST_SKEW_DOMAINS: usize = 64;
 
 /// Different spread constraints of the members that are nominated to one node, for the check whether they exclude each other.
-/// Why: the same as [`MOST_CLASSES_AROUND`]; a gang with more of them fits nowhere.
+/// Why: the same as [`MOST_CLASSES_AROUND`].
 /// Beyond: further constraints are not compared.
 pub(crate) const MOST_SPREADS_COMPARED: usize = 64;
 

@@ -1,7 +1,7 @@
 //! Decides for one preemptor: from cached results if they suffice, otherwise by a search on the relevant nodes.
 
 use super::question::Question;
-use super::unknown::unknown;
+use super::unknown::{of_members, unknown};
 use super::{alike, domains};
 use crate::api::{Context, Decision, Preemptor, Shortfall, Unknown};
 use crate::filters::{Nodes, Rank};
@@ -17,7 +17,7 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
         Err(decision) => return decision,
     };
     if let Some(unknown) = too_much(cluster, &demand) {
-        return unlooked(&demand, unknown);
+        return unlooked(cluster, &demand, unknown);
     }
     match unknown(cluster, &demand) {
         Some(unknown) => without_eviction(cluster, demand, context, unknown),
@@ -27,20 +27,19 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
 
 /// Returns the first member whose constraints exceed an upper bound, as an unknown requirement.
 fn too_much(cluster: &Cluster, demand: &Demand) -> Option<Unknown> {
-    let pods = || demand.members.iter().filter_map(|member| cluster.pod_at(*member));
-    let (pod, excess) = pods().find_map(|pod| Some((pod, pod.constraints.excess()?)))?;
-    let why = vec![format!("pod {} has {excess}", pod.key.name)];
-    Some(Unknown { members: pods().map(|pod| pod.key.clone()).collect(), why })
+    let mut pods = demand.members.iter().filter_map(|member| cluster.pod_at(*member));
+    let (pod, excess) = pods.find_map(|pod| Some((pod, pod.constraints.excess()?)))?;
+    Some(of_members(cluster, demand, vec![format!("pod {} has {excess}", pod.key.name)]))
 }
 
-/// Returns the decision for members whose feasibility only kube-scheduler knows: no pod is evicted, and nothing is searched. A group with
-/// a topology constraint is not left to kube-scheduler, which would not keep its members within one domain.
-fn unlooked(demand: &Demand, unknown: Unknown) -> Decision {
+/// Returns the decision for members whose feasibility only kube-scheduler knows: no pod is evicted. A group with a topology constraint is not
+/// left to kube-scheduler, which would not keep its members within one domain.
+fn unlooked(cluster: &Cluster, demand: &Demand, unknown: Unknown) -> Decision {
     if demand.domains.is_none() {
         return Decision::Unknown(unknown);
     }
-    let (needed, priority) = (demand.need, demand.priority);
-    for_want_of(unknown, Shortfall { needed, priority, ..Shortfall::default() })
+    let (needed, priority, nodes) = (demand.need, demand.priority, cluster.nodes().count());
+    for_want_of(unknown, Shortfall { needed, priority, nodes, ..Shortfall::default() })
 }
 
 /// Returns a shortfall whose cause is unknown requirements.
@@ -77,10 +76,24 @@ fn by_what_is_known(cluster: &Cluster, demand: &Demand, context: &Context) -> De
     let elsewhere = Elsewhere::new(cluster, &nodes, in_flight.held(cluster), leaving);
     let question = Question::new(cluster, demand, context, &nodes, &in_flight, prospects.as_ref(), &elsewhere);
     let answer = domains::decide(&question).unwrap_or_else(|| anywhere(&question));
+    let answer = as_far_as_evaluated(&question, answer);
     if let Some(prospects) = prospects {
         prospects.keep(cluster);
     }
     answer
+}
+
+/// Returns the decision, or that it is not known whether the members fit: not enough of them were found to fit, and the constraints of some
+/// were not evaluated.
+fn as_far_as_evaluated(question: &Question<'_>, decision: Decision) -> Decision {
+    let Some(why) = question.now.excess() else { return decision };
+    match decision {
+        Decision::Unschedulable(shortfall) if shortfall.flaw.is_none() => {
+            let unknown = of_members(question.cluster, question.demand, vec![why.to_owned()]);
+            unlooked(question.cluster, question.demand, unknown)
+        }
+        decision => decision,
+    }
 }
 
 /// Decides for members without a topology constraint, on all nodes.

@@ -9,12 +9,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns the unknown requirements of the members; `None` if all requirements are known.
 pub(super) fn unknown(cluster: &Cluster, demand: &Demand) -> Option<Unknown> {
-    let pods = || demand.members.iter().filter_map(|member| cluster.pod_at(*member));
-    let stored = pods().flat_map(|pod| pod.unknown.iter().cloned());
+    let pods = demand.members.iter().filter_map(|member| cluster.pod_at(*member));
+    let stored = pods.flat_map(|pod| pod.unknown.iter().cloned());
     let why: BTreeSet<String> =
         stored.chain(served_elsewhere(cluster, &demand.members)).take(MOST_UNKNOWN_NAMED).collect();
-    let members = || pods().map(|pod| pod.key.clone()).collect();
-    (!why.is_empty()).then(|| Unknown { members: members(), why: why.into_iter().collect() })
+    (!why.is_empty()).then(|| of_members(cluster, demand, why.into_iter().collect()))
+}
+
+/// Returns these unknown requirements of the members.
+pub(super) fn of_members(cluster: &Cluster, demand: &Demand, why: Vec<String>) -> Unknown {
+    let pods = demand.members.iter().filter_map(|member| cluster.pod_at(*member));
+    Unknown { members: pods.map(|pod| pod.key.clone()).collect(), why }
 }
 
 /// Returns, as words, the requested extended resources that a DeviceClass serves and that a suitable node does not offer itself:

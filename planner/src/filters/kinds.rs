@@ -12,6 +12,8 @@ pub(super) struct Kinds<'a> {
     pub(super) examples: Vec<&'a Pod>,
     /// By member: the number of its class.
     pub(super) of: BTreeMap<PodIndex, usize>,
+    /// By class: a number that is equal for classes whose members are matched by the same terms and selectors.
+    pub(super) matched: Vec<usize>,
 }
 
 impl<'a> Kinds<'a> {
@@ -34,7 +36,7 @@ impl<'a> Kinds<'a> {
         let mut by_labels: BTreeMap<_, usize> = BTreeMap::new();
         let mut looks: BTreeMap<_, usize> = BTreeMap::new();
         let mut known: BTreeMap<(&Constraints, &str, usize), usize> = BTreeMap::new();
-        let (mut examples, mut of) = (Vec::new(), BTreeMap::new());
+        let (mut examples, mut of, mut matched) = (Vec::new(), BTreeMap::new(), Vec::new());
         for index in members {
             let Some(pod) = cluster.pod_at(*index) else { continue };
             let namespace = pod.key.namespace.as_str();
@@ -44,10 +46,11 @@ impl<'a> Kinds<'a> {
             });
             let number = *known.entry((&pod.constraints, namespace, look)).or_insert_with(|| {
                 examples.push(pod);
+                matched.push(look);
                 examples.len() - 1
             });
             of.insert(*index, number);
         }
-        Self { examples, of }
+        Self { examples, of, matched }
     }
 }

@@ -83,7 +83,10 @@ struct Looker {
 struct Rules<'a> {
     keys: Vec<TopologyKey<'a>>,
     rules: Vec<CounterRule<'a>>,
-    lookers: Vec<Looker>,
+    /// By class of members; `None` if its constraints are not evaluated.
+    lookers: Vec<Option<Looker>>,
+    /// Which upper bound the constraints of the members exceed, in words; `None` if all of them are evaluated.
+    excess: Option<String>,
     /// By member: the class of its constraints.
     members: BTreeMap<PodIndex, usize>,
     /// By pod: its index in `sets` plus one; 0 for a bound pod that no counter counts, and for other pods that were not looked up.
@@ -147,36 +150,37 @@ impl<'a> Neighbours<'a> {
         members: &[PodIndex],
         held: &[PodIndex],
     ) -> Option<Self> {
-        let repelling = repelling(cluster, members, held);
-        let Kinds { mut examples, mut of } = Kinds::new(cluster, members, &repelling);
-        examples.truncate(MOST_CLASSES_AROUND);
-        of.values_mut().for_each(|number| *number = (*number).min(MOST_CLASSES_AROUND));
-        let terms = AffinityTerms::new(repelling.iter().copied());
-        let about_one: BTreeSet<usize> = examples.iter().flat_map(|example| terms.about(cluster, example)).collect();
-        let repelling = repelling.into_iter().enumerate().filter(|(number, _)| about_one.contains(number));
+        let others = repelling(cluster, members, held);
+        let Kinds { examples, of, matched } = Kinds::new(cluster, members, &others);
+        let others: Vec<&AffinityTerm> = others.into_iter().collect();
+        let terms = AffinityTerms::new(others.iter().copied());
+        let mut terms_about: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (example, number) in examples.iter().zip(&matched) {
+            terms_about.entry(*number).or_insert_with(|| terms.about(cluster, example));
+        }
+        let labels = if terms_about.values().all(Vec::is_empty) { BTreeSet::new() } else { nodes.label_keys() };
+        let has_domains = |number: &usize| labels.contains(others[*number].topology_key.as_str());
+        terms_about.values_mut().for_each(|numbers| numbers.retain(has_domains));
+        let is_constrained =
+            |class: &usize| own_counters(examples[*class]) > 0 || !terms_about[&matched[*class]].is_empty();
+        let constrained: Vec<usize> = (0..examples.len()).filter(is_constrained).collect();
+        let evaluated = constrained.iter().take(MOST_CLASSES_AROUND);
+        let about_one: BTreeSet<usize> = evaluated.flat_map(|class| &terms_about[&matched[*class]]).copied().collect();
+        let repelling = others.into_iter().enumerate().filter(|(number, _)| about_one.contains(number));
         let repelling: Vec<&AffinityTerm> = repelling.map(|(_, term)| term).collect();
         let mut rules = Rules {
             keys: Vec::new(),
             rules: Vec::new(),
-            lookers: Vec::new(),
+            lookers: (0..examples.len()).map(|class| (!is_constrained(&class)).then(Looker::default)).collect(),
+            excess: None,
             members: of,
             marks: Vec::new(),
             sets: Vec::new(),
             cells: Vec::new(),
             number_of_cells: 0,
         };
-        let labels = if repelling.is_empty() { BTreeSet::new() } else { nodes.label_keys() };
-        let repelling: Vec<&AffinityTerm> =
-            repelling.into_iter().filter(|term| labels.contains(term.topology_key.as_str())).collect();
-        for example in &examples {
-            let constraints = &example.constraints;
-            let own = constraints.spread.len() + constraints.affinity.len() + constraints.anti_affinity.len();
-            if rules.rules.len() + own > MOST_COUNTERS {
-                break;
-            }
-            rules.add_looker(cluster, nodes, example, &repelling);
-        }
-        if rules.rules.is_empty() && rules.lookers.len() == examples.len() {
+        rules.add_lookers(cluster, nodes, &examples, &constrained, &repelling);
+        if rules.rules.is_empty() && rules.excess.is_none() {
             return None;
         }
         rules.number_cells(nodes.everywhere());
@@ -277,7 +281,7 @@ impl<'a> Neighbours<'a> {
     pub(super) fn watched(&self, placed: impl Iterator<Item = (PodIndex, Rank)>) -> BTreeSet<(usize, DomainNumber)> {
         let mut watched = BTreeSet::new();
         for (member, place) in placed {
-            let looker = self.rules.members.get(&member).and_then(|looker| self.rules.lookers.get(*looker));
+            let looker = self.rules.members.get(&member).and_then(|class| self.rules.lookers[*class].as_ref());
             let counters = looker.into_iter().flat_map(|looker| looker.unwanted.iter().chain(&looker.guards));
             watched
                 .extend(counters.map(|counter| (*counter, self.rules.keys[self.rules.rules[*counter].key].of[place])));
@@ -320,7 +324,7 @@ impl<'a> Neighbours<'a> {
 
     /// Returns the class of a member: members of one class are equal for all inter-pod constraints.
     pub(super) fn kind(&self, member: PodIndex) -> usize {
-        self.rules.members.get(&member).copied().unwrap_or(MOST_CLASSES_AROUND)
+        self.rules.members.get(&member).copied().unwrap_or(self.rules.lookers.len())
     }
 
     /// Returns for each of these nodes, in order: whether the affinity of all members excludes it, and its domains,
@@ -343,10 +347,15 @@ impl<'a> Neighbours<'a> {
         places.iter().map(of_place).collect()
     }
 
+    /// Returns which upper bound the constraints of the members exceed, in words; `None` if all of them are evaluated.
+    pub(super) fn excess(&self) -> Option<&str> {
+        self.rules.excess.as_deref()
+    }
+
     /// Returns true if an inter-pod constraint can make a node infeasible for a member.
     pub(super) fn concern(&self, member: PodIndex) -> bool {
-        self.rules.members.get(&member).is_some_and(|looker| {
-            let Some(looker) = self.rules.lookers.get(*looker) else { return true };
+        self.rules.members.get(&member).is_some_and(|class| {
+            let Some(looker) = &self.rules.lookers[*class] else { return true };
             let Looker { spread, unwanted, guards, wanted, .. } = looker;
             !(spread.is_empty() && unwanted.is_empty() && guards.is_empty() && wanted.is_empty())
         })
@@ -380,7 +389,7 @@ impl<'a> Neighbours<'a> {
     /// Returns the first inter-pod constraint that keeps a member off a node, with its counter; `None` if all admit
     /// it. Nominated pods count, and if that admits the member, it must be admitted without them, too.
     fn objection(&self, member: PodIndex, place: Rank) -> Option<(Objection, RejectingCounter)> {
-        let Some(looker) = self.rules.lookers.get(*self.rules.members.get(&member)?) else {
+        let Some(looker) = &self.rules.lookers[*self.rules.members.get(&member)?] else {
             return Some((Objection::Spread, None));
         };
         let objection = |held_too| self.object_to(looker, place, held_too);
@@ -434,11 +443,17 @@ impl<'a> Neighbours<'a> {
     /// Returns the topology key of the only affinity term of a member, if the term matches the member itself and no pod that is present:
     /// the first member may be placed on any node with that label, and the others must follow into its domain.
     pub(crate) fn gathers(&self, member: PodIndex) -> Option<&'a str> {
-        let looker = self.rules.lookers.get(*self.rules.members.get(&member)?)?;
+        let looker = self.rules.lookers[*self.rules.members.get(&member)?].as_ref()?;
         let [counter] = looker.wanted[..] else { return None };
         let alone = looker.wants_itself && self.counts[counter].total == 0;
         alone.then(|| self.rules.keys[self.rules.rules[counter].key].name)
     }
+}
+
+/// Returns how many counters the constraints of a pod itself need.
+fn own_counters(pod: &Pod) -> usize {
+    let constraints = &pod.constraints;
+    constraints.spread.len() + constraints.affinity.len() + constraints.anti_affinity.len()
 }
 
 /// Returns the anti-affinity terms of bound pods, of members, and of nominated pods.
@@ -473,8 +488,45 @@ impl<'a> Rules<'a> {
         self.rules.len() - 1
     }
 
-    /// Adds the constraints of a class of members, given one of its pods.
-    fn add_looker(&mut self, cluster: &Cluster, nodes: &Nodes<'a>, example: &'a Pod, repelling: &[&'a AffinityTerm]) {
+    /// Adds the constraints of the constrained classes of members, as far as the upper bounds allow. `examples` has one pod of every class.
+    fn add_lookers(
+        &mut self,
+        cluster: &Cluster,
+        nodes: &Nodes<'a>,
+        examples: &[&'a Pod],
+        constrained: &[usize],
+        repelling: &[&'a AffinityTerm],
+    ) {
+        let own = |class: &usize| own_counters(examples[*class]);
+        for (number, class) in constrained.iter().enumerate() {
+            if number >= MOST_CLASSES_AROUND {
+                self.excess = Some(format!(
+                    "its pods are in {} equivalence classes with rules about other pods, more than the {MOST_CLASSES_AROUND} that Giveway \
+                     evaluates",
+                    constrained.len()
+                ));
+                return;
+            }
+            if self.rules.len() + own(class) > MOST_COUNTERS {
+                let count = self.rules.len() + constrained[number..].iter().map(own).sum::<usize>();
+                self.excess = Some(format!(
+                    "its pods have {count} different rules about other pods, more than the {MOST_COUNTERS} that Giveway evaluates"
+                ));
+                return;
+            }
+            let looker = self.looker(cluster, nodes, examples[*class], repelling);
+            self.lookers[*class] = Some(looker);
+        }
+    }
+
+    /// Adds the counters of a class of members, given one of its pods. Returns the constraints of the class.
+    fn looker(
+        &mut self,
+        cluster: &Cluster,
+        nodes: &Nodes<'a>,
+        example: &'a Pod,
+        repelling: &[&'a AffinityTerm],
+    ) -> Looker {
         let constraints = &example.constraints;
         let mut looker = Looker::default();
         let keys: Vec<usize> = constraints.spread.iter().map(|c| self.key(nodes, &c.topology_key)).collect();
@@ -505,7 +557,7 @@ impl<'a> Rules<'a> {
             looker.wanted.push(self.add(key, CountedPods::Wanted(example)));
         }
         looker.wants_itself = constraints.affinity.iter().all(|term| about(cluster, term, example));
-        self.lookers.push(looker);
+        looker
     }
 
     /// Returns the scope of a counter for members that may be placed on any node.

@@ -104,6 +104,12 @@ impl<'a> Occupancy<'a> {
         self.neighbours.is_some()
     }
 
+    /// Returns which upper bound the inter-pod constraints of the members exceed, in words; `None` if all of them are evaluated. Members
+    /// whose constraints are not evaluated fit nowhere.
+    pub(crate) fn excess(&self) -> Option<&str> {
+        self.neighbours.as_ref()?.excess()
+    }
+
     /// Returns the class of a member: members of one class are equal for all inter-pod constraints.
     pub(crate) fn kind(&self, member: PodIndex) -> usize {
         self.neighbours.as_ref().map_or(0, |neighbours| neighbours.kind(member))

@@ -3,6 +3,7 @@
 use crate::common::*;
 use giveway_planner::{Cluster, Decision, Placement};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// Names of the nodes on which the pod fits.
 fn fits_on(cluster: &Cluster, pod: &Built) -> Vec<String> {
@@ -242,9 +243,17 @@ fn members_of_a_gang_are_spread_one_after_the_other() {
     }
 }
 
-/// Its constraints are not evaluated, so no pod is evicted for it, and it takes no longer than others.
+/// What Giveway does not know about the placement of the gang.
+fn unknown(objects: &[Built]) -> Vec<String> {
+    match decide(&cluster(objects), &for_group("g")) {
+        Decision::Unknown(unknown) => unknown.why,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// It takes no longer than others.
 #[test]
-fn members_with_more_constraints_together_than_are_counted_are_let_in_nowhere() {
+fn no_pod_is_evicted_for_members_with_more_constraints_together_than_are_evaluated() {
     let term = |key: usize| json!({"topologyKey": format!("key-{key}"), "labelSelector": {"matchLabels": {"a": "b"}}});
     let affinity = |member: usize| {
         let terms: Vec<Value> = (0..16).map(|number| term(16 * member + number)).collect();
@@ -254,8 +263,74 @@ fn members_with_more_constraints_together_than_are_counted_are_let_in_nowhere() 
     let mut all = vec![node("a", 9), gang("g", 10, 9)];
     all.extend((0..9).map(|n| pod(&format!("low-{n}")).on("a")));
     all.extend((0..9).map(member));
-    let decision = decide(&cluster(&all), &for_group("g"));
-    assert!(matches!(decision, Decision::Unschedulable(_)), "{decision:?}");
+    assert_eq!(
+        unknown(&all),
+        ["its pods have 144 different rules about other pods, more than the 128 that Giveway evaluates"]
+    );
+}
+
+/// Returns a node and a gang that fits there. Each member has a label of its own, and topology spread constraints for pods with that label.
+fn of_many_classes(size: usize, constraints: usize) -> Vec<Built> {
+    let constrained = |object: Built| {
+        if object.0["kind"] != "Pod" {
+            return object;
+        }
+        let name = object.0["metadata"]["name"].as_str().unwrap().to_owned();
+        let constraint = |key: usize| {
+            json!({"topologyKey": format!("key-{key}"), "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": {"app": name}}})
+        };
+        let spread: Vec<Value> = (0..constraints).map(constraint).collect();
+        object.label("app", &name).set("/spec/topologySpreadConstraints", json!(spread))
+    };
+    let mut all: Vec<Built> = waiting_gang("g", 10, size).into_iter().map(constrained).collect();
+    all.push((0..constraints).fold(node("a", 100), |node, key| node.label(&format!("key-{key}"), "a")));
+    all
+}
+
+#[test]
+fn it_is_not_known_where_a_gang_fits_whose_classes_or_counters_exceed_the_limits() {
+    for (size, constraints) in [(64, 1), (32, 4)] {
+        let decision = decide(&cluster(&of_many_classes(size, constraints)), &for_group("g"));
+        assert!(matches!(decision, Decision::Fits { left: 0, .. }), "{decision:?}");
+    }
+    let counters = "its pods have 132 different rules about other pods, more than the 128 that Giveway evaluates";
+    assert_eq!(unknown(&of_many_classes(33, 4)), [counters]);
+    let classes =
+        "its pods are in 65 equivalence classes with rules about other pods, more than the 64 that Giveway evaluates";
+    let mut all = of_many_classes(65, 1);
+    assert_eq!(unknown(&all), [classes]);
+    // kube-scheduler would not keep it within one domain.
+    all[0] = all[0].clone().set("/spec/schedulingConstraints", json!({"topology": [{"key": "key-0"}]}));
+    assert_eq!(
+        shortfall(decide(&cluster(&all), &for_group("g"))),
+        format!(
+            "65 pods needed, 0 fit now. Where it can run depends on what Giveway does not know: {classes}. No pod is evicted for it, and \
+             it stays gated until it fits within one domain."
+        )
+    );
+}
+
+#[test]
+fn members_without_rules_about_other_pods_do_not_count_for_the_limit_of_classes() {
+    let term = json!({"topologyKey": "hostname", "labelSelector": {"matchLabels": {"app": "apart"}}});
+    let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+    let not = |n: usize| json!({"matchExpressions": [{"key": "k", "operator": "NotIn", "values": [n.to_string()]}]});
+    let required = |n: usize| json!({"nodeSelectorTerms": [not(n)]});
+    let of_node = |n: usize| json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required(n)}});
+    let member = |name: &str| pod(name).group("g").priority(10);
+    // The classes are evaluated in the order of the names of their members.
+    for first in ["a", "z"] {
+        let mut all = vec![node("n1", 100), node("n2", 100), gang("g", 10, 72)];
+        all.extend((0..70).map(|n| member(&format!("m-{n:03}")).set("/spec/affinity", of_node(n))));
+        let two = (0..2).map(|n| member(&format!("{first}-{n}")).label("app", "apart"));
+        all.extend(two.map(|pod| pod.set("/spec/affinity", apart.clone())));
+        let decision = decide(&cluster(&all), &for_group("g"));
+        let Decision::Fits { placements, left: 0, .. } = decision else { panic!("{first}: {decision:?}") };
+        let of_two = placements.iter().filter(|placement| placement.pod.name.starts_with(first));
+        let nodes: BTreeSet<&str> = of_two.map(|placement| placement.node.as_str()).collect();
+        assert_eq!(nodes, BTreeSet::from(["n1", "n2"]), "{first}");
+    }
 }
 
 /// They would fit in the other rack without an eviction.

@@ -39,7 +39,7 @@ impl Neighbours<'_> {
 
     /// Records the slack of a member that is about to be placed on a feasible node.
     pub(in crate::filters) fn note_slack(&self, slack: &mut Slack, member: PodIndex, place: Rank) {
-        let looker = self.rules.members.get(&member).and_then(|looker| self.rules.lookers.get(*looker));
+        let looker = self.rules.members.get(&member).and_then(|class| self.rules.lookers[*class].as_ref());
         for (counter, skew, min_domains, itself) in looker.into_iter().flat_map(|looker| &looker.spread) {
             let (over, counts) = (&self.reach[*counter].over, &self.counts[*counter]);
             let Some((domain, domains)) = self.domain(*counter, place).filter(|(_, all)| *all <= MOST_SKEW_DOMAINS)
