@@ -430,7 +430,7 @@ async fn kubectl_prints_and_explains_groups_and_reapplying_the_crds_changes_noth
         text.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
     };
     let plain = rows(&world.kubectl(&["get", "gpg"]).await.unwrap());
-    assert_eq!(plain[0], ["NAME", "MODE", "MIN", "INITIALLY_SCHEDULED", "PODS", "PRIORITY", "STATUS", "AGE"]);
+    assert_eq!(plain[0], ["NAME", "MODE", "MIN", "SCHEDULED", "PODS", "PRIORITY", "STATUS", "AGE"]);
     assert_eq!(plain[1][..3], ["other", "Pod", "2"], "the mode is defaulted");
     assert_eq!(plain[2][..7], ["train", "PodGroup", "2", "1", "2", "1000", "WaitingForPreemption"]);
     let wide = rows(&world.kubectl(&["get", "gpg", "train", "-o", "wide"]).await.unwrap());
