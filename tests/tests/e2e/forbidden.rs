@@ -70,7 +70,7 @@ async fn other_victims_are_chosen_if_a_policy_denies_an_eviction(world: &World) 
     assert!(evicted.len() == 2 && evicted.iter().all(|name| name.contains("other")), "{evicted:?}");
     let message = gang.wait_event("Cancelled", MINUTE).await;
     assert!(message.starts_with("The eviction of pod default/precious-"), "{message}");
-    assert!(message.contains("was refused: ") && message.ends_with("precious pods stay"), "{message}");
+    assert!(message.contains("was rejected: ") && message.ends_with("precious pods stay"), "{message}");
     world.check_promises().await;
 }
 

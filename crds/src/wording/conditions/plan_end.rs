@@ -147,7 +147,7 @@ pub enum EvictionFailure {
 pub fn eviction_failed(pod: &ObjectKey, uid: &str, failure: EvictionFailure, why: &str) -> Sentence {
     let (what, elsewhere) = match failure {
         EvictionFailure::Budget => (" was refused: ", "its disruption budget does not allow it"),
-        EvictionFailure::Rejected => (" was refused: ", "it is not allowed"),
+        EvictionFailure::Rejected => (" was rejected: ", "it is not allowed"),
         EvictionFailure::Failed => (" failed repeatedly: ", "the operator's log has the answers of the API server"),
     };
     let eviction = Sentence::from("The eviction of ").object("pod", pod, uid);
@@ -210,7 +210,7 @@ pub fn member_outside_domain(pod: &ObjectKey, node: &str, domain: &StoredDomain)
 
 /// Another member was ungated with a node selector for another topology domain.
 pub fn member_ungated_for(pod: &ObjectKey, asked: &StoredDomain, domain: &StoredDomain) -> String {
-    format!("Pod {pod} of the group was ungated for {asked}, and not to {domain}.")
+    format!("Pod {pod} of the group was ungated for {asked}, and not for {domain}.")
 }
 
 /// The node selector of a member asks for another topology domain.

@@ -102,7 +102,7 @@ fn a_member_that_was_ungated_for_another_domain_cancels_the_plan_and_one_on_a_de
     let ungated = |value: &str| TestPod::new("g3", 100).of("gang").spec("nodeSelector", json!({"rack": value}));
     let mut run = Run::awaiting();
     run.emptied().pod(ungated("r2"));
-    let why = "Pod default/g3 of the group was ungated for rack=r2, and not to rack=r1.";
+    let why = "Pod default/g3 of the group was ungated for rack=r2, and not for rack=r1.";
     assert_eq!(run.ended(), format!("The plan became infeasible while victims terminated: {why}"));
     for harmless in [ungated("r1"), TestPod::new("g3", 100).of("gang").on("gone")] {
         let mut run = Run::awaiting();

@@ -16,7 +16,7 @@ fn a_group_whose_evictions_are_all_forbidden_is_not_disrupted() {
     assert!(names(&advance).is_empty(), "not asked again, and the places are kept for the next plan");
     let ended = advance.ended.unwrap();
     assert_eq!(ended.state, PlanState::Cancelled);
-    assert_eq!(ended.message.to_string(), format!("The eviction of pod default/l1 was refused: {WHY}"));
+    assert_eq!(ended.message.to_string(), format!("The eviction of pod default/l1 was rejected: {WHY}"));
     assert!(run.flight.units_with_evictions().is_empty());
     let refused: Vec<&str> = run.flight.refused.keys().map(SmolStr::as_str).collect();
     assert_eq!(refused, ["uid-l1", "uid-l2"], "the next plan excludes them");
@@ -72,7 +72,7 @@ fn a_rejected_rehearsal_of_an_eviction_cancels_the_plan_without_an_eviction() {
     forbid(&mut run, "uid-l2");
     let ended = run.step().ended.unwrap();
     assert_eq!(ended.state, PlanState::Cancelled);
-    assert_eq!(ended.message.to_string(), format!("The eviction of pod default/l2 was refused: {WHY}"));
+    assert_eq!(ended.message.to_string(), format!("The eviction of pod default/l2 was rejected: {WHY}"));
     assert_eq!(run.flight.requested_evictions(), 0, "no pod was evicted");
 }
 
