@@ -11,13 +11,13 @@
 // What objects of users may contain.
 
 /// Digits of a quantity.
-/// Why: 128 bits have 39 digits, and the API server writes no more than about 20; it bounds the work for hostile input.
+/// Why: 128 bits have 39 digits; it bounds the work for hostile input.
 /// Beyond: the quantity is an error, which names the field and repeats this number of characters of the text.
 pub(crate) const QUANTITY_DIGITS: usize = 64;
 
 /// Amount of one resource that a pod requests or a node offers, in the scheduler's unit.
 /// Why: the sum over more than a billion pods does not overflow 128 bits.
-/// Beyond: a pod without a node is an error, which names the field. Bound pods do not reach it, because kube-scheduler counts in 64 bits.
+/// Beyond: the pod or node has an error, which names the field. Of a bound pod what kube-scheduler counts in 64 bits is used instead.
 pub(crate) const MOST_REQUESTED: i128 = 1 << 96;
 
 /// Seconds that an evicted pod keeps of its grace period, and for which a preemptor waits for the capacity of a terminating pod.
@@ -71,17 +71,17 @@ pub(crate) const MOST_SELECTOR_RULES: usize = 100;
 // What is kept between decisions.
 
 /// Changes of the model that are logged for the kept answers.
-/// Why: as many events as a large cluster has between two decisions, in 256 KiB.
+/// Why: 256 KiB; an object has only one unread change, however often it changes.
 /// Beyond: the oldest are dropped, and kept answers that have not read them are computed again. Only the time of one decision tells it.
 pub(crate) const CHANGES_KEPT: usize = 1 << 15;
 
 /// Equal parts of pods, of one type, up to which unused ones are not looked for.
-/// Why: less than a megabyte, and a small cluster is never searched for unused parts.
+/// Why: a small cluster is never searched for unused parts.
 /// Beyond: parts that no pod uses are removed as soon as they can be half of all.
 pub(crate) const PARTS_KEPT: usize = 1024;
 
 /// Pairs of an equivalence class and a priority whose capacities are kept.
-/// Why: a hundred shapes of preemptors fit.
+/// Why: preemptors with the same requests and constraints share one; [`NODE_ANSWERS_KEPT`] bounds the memory.
 /// Beyond: those that were used longest ago are dropped, and computed again when they are needed.
 /// Page: planner/README.md: "the last 128 pairs of equivalence class and priority"
 pub(crate) const ANSWERS_KEPT: usize = 128;
@@ -107,17 +107,17 @@ pub(crate) const MOST_IN_SUMS: i128 = 1 << 52;
 /// Beyond: the problem is solved in 128 bits, which takes longer.
 pub(crate) const MOST_IN_MATRIX: i128 = 1 << 58;
 
-// The looks of one decision, at a node or a pod, each of which takes about a tenth of a microsecond.
+// The looks of one decision, at a node or a pod. `planner/BENCHMARKS.md` has what decisions take.
 
 /// Looks of a decision for a preemptor, to choose victims.
-/// Why: about 32 ms; with what follows, a decision takes less than 100 ms in any cluster (`planner/BENCHMARKS.md`).
+/// Why: with what follows, a decision is to take less than 100 ms in any cluster.
 /// Beyond: the best plan so far is taken. Without one the reason is `SearchLimitReached`, and the pods stay gated and are retried.
 /// Page: docs/limits.md: "320,000 looks at nodes and pods"
 pub(crate) const DECISION_LOOKS: usize = 320_000;
 
 /// Further looks, which are reserved to place the members with all potential victims removed, if it is known that they fit then but
 /// [`DECISION_LOOKS`] were used up before a placement was found.
-/// Why: enough for one greedy placement on the nodes of [`MOST_NODES_SEARCHED`].
+/// Why: a quarter of [`DECISION_LOOKS`], for one placement without a search.
 /// Beyond: as for [`DECISION_LOOKS`].
 pub(crate) const LAST_RESORT_LOOKS: usize = 80_000;
 
@@ -127,7 +127,7 @@ pub(crate) const LAST_RESORT_LOOKS: usize = 80_000;
 pub(crate) const CAREFUL_SHARE: usize = 4;
 
 /// Looks of the plain greedy placement of members of many classes, as many as classes × nodes.
-/// Why: 1,000 members of 1,000 classes on 5,000 free nodes; such a look takes a hundredth of a microsecond.
+/// Why: 1,000 members of 1,000 classes on 5,000 free nodes; such a look takes a small part of the time of another one.
 /// Beyond: as for [`DECISION_LOOKS`].
 /// Page: planner/README.md: "at most 5,000,000 in a decision"
 pub(crate) const PLAIN_LOOKS: usize = 5_000_000;
@@ -154,7 +154,7 @@ pub(crate) const ELSEWHERE_LOOKS: usize = 60_000;
 pub(crate) const EXPLANATION_LOOKS: usize = 150_000;
 
 /// Looks of the search for one critical add-on.
-/// Why: about 12 ms, beside a decision for a preemptor.
+/// Why: fewer than [`DECISION_LOOKS`], because it is made beside a decision for a preemptor.
 /// Beyond: the best choice so far is taken, and the trace says how many nodes were searched.
 pub(crate) const ADDON_LOOKS: usize = 120_000;
 
@@ -277,7 +277,7 @@ pub(crate) const PLACED_CHECKS: usize = 1_500;
 pub(crate) const PLACED_LOOKS: usize = 400_000;
 
 /// Units on a node of which all subsets are searched for a single pod.
-/// Why: a node runs about that many pods that can help; bounds and [`NODE_CHECKS`] cut most subsets.
+/// Why: bounds cut most subsets, which [`NODE_CHECKS`] allow.
 /// Beyond: the choice of `kep5710` stays on that node, and the plan does not say that nothing cheaper exists.
 /// Page: planner/README.md: "one pod, ≤ 40 units on a relevant node"
 pub(crate) const NODE_UNITS: usize = 40;
@@ -299,7 +299,7 @@ pub(crate) const NODES_WITH_TIES: usize = 16;
 pub(crate) const MOST_TIES: usize = 512;
 
 /// Units that are looked at, in all, as a replacement of victims that lose more.
-/// Why: about 2 ms at the end of a decision.
+/// Why: a sixteenth of [`DECISION_LOOKS`], because it decides the last step of the order only.
 /// Beyond: the remaining victims stay.
 pub(crate) const REPLACEMENT_LOOKS: usize = 20_000;
 
@@ -327,12 +327,12 @@ pub(crate) const RESTART_LOOKS: usize = 3_000;
 pub(crate) const RUIN_STEPS: usize = 1_500;
 
 /// Amounts that ruin and recreate reads.
-/// Why: 13 ms (`planner/BENCHMARKS.md`, row S3).
+/// Why: they took 13 ms (`planner/BENCHMARKS.md`, "S3 warm").
 /// Beyond: as for [`RUIN_STEPS`].
 pub(crate) const RUIN_EFFORT: usize = 6_000_000;
 
 /// Amounts that ruin and recreate reads without an improvement, if the cost is at most a twentieth above the lower bound.
-/// Why: a quarter of [`RUIN_EFFORT`]; the whole found nothing better in row S3.
+/// Why: a quarter of [`RUIN_EFFORT`]; the whole found nothing better (`planner/BENCHMARKS.md`, "S3 warm").
 /// Beyond: as for [`RUIN_STEPS`].
 pub(crate) const RUIN_PATIENCE: usize = 1_500_000;
 
@@ -359,7 +359,7 @@ pub(crate) const VERY_MANY_UNITS: usize = 500;
 pub(crate) const MANY_PODS: usize = 64;
 
 /// Members × nodes for which every placement is tried if the greedy one does not suffice.
-/// Why: [`PACKING_TRIES`] then suffice for most inputs.
+/// Why: the number of placements grows exponentially; [`PACKING_TRIES`] is for small inputs.
 /// Beyond: members may be reported as unschedulable although a placement exists.
 /// Page: planner/README.md: "beyond 32 members × nodes"
 pub(crate) const PACKING_SIZE: usize = 32;
@@ -372,12 +372,12 @@ pub(crate) const PACKING_TRIES: usize = 1_500;
 // Reading in the faster of two ways. Neither changes a result.
 
 /// Pods of a unit whose pods on a node are found by filtering all of them.
-/// Why: the pods of a node are about as many.
+/// Why: a short list is filtered without looking up the pods of the node.
 /// Beyond: they are found among the pods of the node.
 pub(crate) const SMALL_UNIT: usize = 16;
 
 /// If the budgets of some pods, added up over the pods, are more than one in this number of all budgets, the counts of all are copied.
-/// Why: copying an entry of a table takes a small part of the time of an entry of a map.
+/// Why: copying an entry of a table takes less time than inserting one into a map.
 /// Beyond: only the counts of these budgets are copied.
 pub(crate) const BUDGETS_COPIED: usize = 16;
 

@@ -1,6 +1,5 @@
-//! Bounds the effort of a decision. It counts looks at a node or a pod, each of which takes about a tenth of a microsecond, over the whole
-//! decision, so that a decision takes less than 100 ms in any cluster (`planner/BENCHMARKS.md`). Counting instead of timing gives the same
-//! decision on a busy machine.
+//! Bounds the effort of a decision. It counts looks at a node or a pod over the whole decision, so that its time is bounded in any cluster
+//! (`planner/BENCHMARKS.md`). Counting instead of timing gives the same decision on a busy machine.
 
 use crate::limits::{
     ADDON_LOOKS, DECISION_LOOKS, ELSEWHERE_LOOKS, EXPLANATION_LOOKS, LAST_RESORT_LOOKS, NODE_LOOKS, PLAIN_LOOKS,
