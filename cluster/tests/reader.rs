@@ -5,7 +5,7 @@
 use futures::{StreamExt as _, stream};
 use giveway_cluster::objects::Salvaged;
 use giveway_cluster::objects::kinds::BUDGET;
-use giveway_cluster::watch::permitted::{FORBIDDEN_RETRY, PermittedReader, Scope};
+use giveway_cluster::watch::permitted::{FORBIDDEN_RETRY, PermittedReader, PermittedScope};
 use giveway_cluster::watch::{Event, KindReader, WatchFailure};
 use http::{Request, Response};
 use http_body_util::StreamBody;
@@ -215,7 +215,7 @@ fn permitted(answers: Vec<Answer>) -> (PermittedReader, Asked) {
 }
 
 /// Returns the next event in short, with the scope after it.
-async fn next_permitted(reader: &mut PermittedReader) -> (String, Scope) {
+async fn next_permitted(reader: &mut PermittedReader) -> (String, PermittedScope) {
     let name = |object: Value| object["metadata"]["name"].as_str().unwrap().to_owned();
     let event = match reader.next().await {
         Ok(Event::Begun) => "started".to_owned(),
@@ -229,7 +229,7 @@ async fn next_permitted(reader: &mut PermittedReader) -> (String, Scope) {
     (event, reader.scope())
 }
 
-async fn expect_permitted(reader: &mut PermittedReader, scope: Scope, events: &[&str]) {
+async fn expect_permitted(reader: &mut PermittedReader, scope: PermittedScope, events: &[&str]) {
     for expected in events {
         assert_eq!(next_permitted(reader).await, ((*expected).to_owned(), scope));
     }
@@ -252,12 +252,12 @@ async fn what_may_not_be_read_in_the_cluster_is_read_in_one_namespace_until_it_m
     let again = page(9, "", &[map("c", 1)]);
     let answers = vec![forbidden(), page(7, "", &[map("a", 1)]), open_watch(&event("ADDED", &map("b", 8))), again];
     let (mut reader, asked) = permitted(answers);
-    expect_permitted(&mut reader, Scope::Namespace, &["started", "listed a", "complete", "applied b"]).await;
+    expect_permitted(&mut reader, PermittedScope::Namespace, &["started", "listed a", "complete", "applied b"]).await;
     // A watch that lasts as long as it was asked to be is continued, and here it is silent for longer.
     let failure = next_permitted(&mut reader).await.0;
     assert_eq!(failure, "watch: the API server sent nothing for 35s and did not end it");
     tokio::time::advance(FORBIDDEN_RETRY).await;
-    expect_permitted(&mut reader, Scope::Cluster, &["started", "listed c", "complete"]).await;
+    expect_permitted(&mut reader, PermittedScope::Cluster, &["started", "listed c", "complete"]).await;
     let (all, own) = ("poddisruptionbudgets", "namespaces/team/poddisruptionbudgets");
     assert_eq!(paths(&asked), [all, own, "namespaces/team/poddisruptionbudgets watch", all]);
 }
@@ -274,8 +274,8 @@ async fn a_right_that_is_granted_is_noticed_after_a_while() {
     ];
     let (mut reader, asked) = permitted(answers);
     let started = tokio::time::Instant::now();
-    expect_permitted(&mut reader, Scope::Nothing, &["forbidden", "forbidden"]).await;
-    expect_permitted(&mut reader, Scope::Cluster, &["started", "listed c", "complete", "deleted c"]).await;
+    expect_permitted(&mut reader, PermittedScope::Nothing, &["forbidden", "forbidden"]).await;
+    expect_permitted(&mut reader, PermittedScope::Cluster, &["started", "listed c", "complete", "deleted c"]).await;
     assert!(started.elapsed() >= 2 * FORBIDDEN_RETRY, "{:?}", started.elapsed());
     let (all, own) = ("poddisruptionbudgets", "namespaces/team/poddisruptionbudgets");
     assert_eq!(paths(&asked), [all, own, all, own, all, "poddisruptionbudgets watch"]);
@@ -293,9 +293,14 @@ async fn a_right_that_is_revoked_ends_the_watch_and_narrows_the_list() {
         forbidden(),
     ];
     let (mut reader, asked) = permitted(answers);
-    expect_permitted(&mut reader, Scope::Cluster, &["started", "listed a", "complete", "applied b", "forbidden"]).await;
-    expect_permitted(&mut reader, Scope::Namespace, &["started", "complete", "forbidden"]).await;
-    expect_permitted(&mut reader, Scope::Nothing, &["forbidden"]).await;
+    expect_permitted(
+        &mut reader,
+        PermittedScope::Cluster,
+        &["started", "listed a", "complete", "applied b", "forbidden"],
+    )
+    .await;
+    expect_permitted(&mut reader, PermittedScope::Namespace, &["started", "complete", "forbidden"]).await;
+    expect_permitted(&mut reader, PermittedScope::Nothing, &["forbidden"]).await;
     let (all, own) = ("poddisruptionbudgets", "namespaces/team/poddisruptionbudgets");
     let watches = [format!("{all} watch"), format!("{own} watch")];
     assert_eq!(paths(&asked), [all, &watches[0], &watches[0], all, own, &watches[1], own]);
@@ -306,19 +311,19 @@ async fn a_right_that_is_revoked_ends_the_watch_and_narrows_the_list() {
 async fn an_outage_while_nothing_may_be_read_is_reported_and_ends() {
     let unavailable = Answer { code: 503, ..answer("no endpoints") };
     let (mut reader, _) = permitted(vec![forbidden(), forbidden(), unavailable, forbidden(), forbidden()]);
-    expect_permitted(&mut reader, Scope::Nothing, &["forbidden"]).await;
+    expect_permitted(&mut reader, PermittedScope::Nothing, &["forbidden"]).await;
     let (failure, scope) = next_permitted(&mut reader).await;
-    assert!(failure.contains("no endpoints") && scope == Scope::Nothing, "{failure}");
+    assert!(failure.contains("no endpoints") && scope == PermittedScope::Nothing, "{failure}");
     assert!(!reader.resume().await.unwrap(), "nothing is watched");
     let before = tokio::time::Instant::now();
-    expect_permitted(&mut reader, Scope::Nothing, &["forbidden"]).await;
+    expect_permitted(&mut reader, PermittedScope::Nothing, &["forbidden"]).await;
     assert!(before.elapsed() < FORBIDDEN_RETRY, "what was not answered is requested at once");
 }
 
 #[tokio::test]
 async fn a_kind_that_is_not_served_any_more_is_listed_again() {
     let (mut reader, _) = permitted(vec![page(7, "", &[]), refused(404), refused(404)]);
-    expect_permitted(&mut reader, Scope::Cluster, &["started", "complete"]).await;
+    expect_permitted(&mut reader, PermittedScope::Cluster, &["started", "complete"]).await;
     assert!(matches!(reader.next().await, Err(WatchFailure::Watch(_))));
     assert!(reader.next().await.unwrap_err().is_unserved());
 }

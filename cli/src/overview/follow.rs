@@ -4,7 +4,7 @@ use crate::connect::{Api, RequestError};
 use crate::error::CliError;
 use crate::live;
 use giveway_cluster::objects::KindFields;
-use giveway_cluster::watch::permitted::{PermittedReader, Scope};
+use giveway_cluster::watch::permitted::{PermittedReader, PermittedScope};
 use giveway_cluster::watch::{Event, WatchFailure};
 use kube::api::WatchParams;
 use serde_json::Value;
@@ -25,13 +25,13 @@ const MISSING: Duration = Duration::from_secs(30);
 
 /// What became known of a kind.
 #[derive(Debug)]
-pub(super) enum Change {
+pub(super) enum FollowedChange {
     /// A list begins.
     Started,
     /// An object of the list.
     Listed(Value),
     /// The list is complete: an object of the kind that was not in it does not exist, or may not be read.
-    Complete(Scope),
+    Complete(PermittedScope),
     /// An object was added or modified.
     Applied(Value),
     /// An object was deleted.
@@ -100,7 +100,7 @@ impl KindFollower {
     }
 
     /// Waits for the next change.
-    pub(super) async fn next(&mut self) -> Change {
+    pub(super) async fn next(&mut self) -> FollowedChange {
         loop {
             if !self.pause.is_zero() {
                 sleep(std::mem::take(&mut self.pause)).await;
@@ -118,7 +118,7 @@ impl KindFollower {
                 Ok(Some(event)) => return self.delivered(event),
                 Ok(None) => {
                     (self.failures, self.is_interrupted, self.is_unwatched) = (0, false, false);
-                    return Change::Restored;
+                    return FollowedChange::Restored;
                 }
                 Err(Interruption::Late(waited)) => {
                     let problem = format!("the API server did not answer within {waited:?}");
@@ -133,40 +133,40 @@ impl KindFollower {
         }
     }
 
-    fn delivered(&mut self, event: Event<Value>) -> Change {
+    fn delivered(&mut self, event: Event<Value>) -> FollowedChange {
         match event {
             Event::Begun => {
                 self.list_began = Instant::now();
-                Change::Started
+                FollowedChange::Started
             }
-            Event::Listed(object) => Change::Listed(object),
+            Event::Listed(object) => FollowedChange::Listed(object),
             Event::Complete => {
                 (self.failures, self.is_interrupted) = (0, false);
                 self.list_took = self.list_began.elapsed();
-                Change::Complete(self.reader.as_ref().map_or(Scope::Nothing, PermittedReader::scope))
+                FollowedChange::Complete(self.reader.as_ref().map_or(PermittedScope::Nothing, PermittedReader::scope))
             }
             Event::Applied(object) => {
                 self.failures = 0;
-                Change::Applied(object)
+                FollowedChange::Applied(object)
             }
             Event::Deleted(object) => {
                 self.failures = 0;
-                Change::Deleted(object)
+                FollowedChange::Deleted(object)
             }
         }
     }
 
     /// Handles a failure. Returns nothing if the next request shows what is wrong.
-    fn failed(&mut self, failure: WatchFailure) -> Option<Change> {
+    fn failed(&mut self, failure: WatchFailure) -> Option<FollowedChange> {
         if failure.is_forbidden() {
             if matches!(failure, WatchFailure::List(_)) {
                 (self.failures, self.is_interrupted) = (0, false);
-                return Some(Change::Forbidden);
+                return Some(FollowedChange::Forbidden);
             }
             // Perhaps the list is forbidden now as well. If it is not, the kind may only be listed.
             let was_unwatched = std::mem::replace(&mut self.is_unwatched, true);
             self.pause = if was_unwatched { SHORTEST_PAUSE.max(self.list_took * PAUSE_FACTOR) } else { Duration::ZERO };
-            return was_unwatched.then_some(Change::Unwatched);
+            return was_unwatched.then_some(FollowedChange::Unwatched);
         }
         if failure.is_unserved() && (self.is_native || live::may_be_missing(self.row)) {
             return Some(self.missing());
@@ -185,23 +185,23 @@ impl KindFollower {
     }
 
     /// Handles that the cluster does not have the kind.
-    fn missing(&mut self) -> Change {
+    fn missing(&mut self) -> FollowedChange {
         if self.is_native {
             self.reader = None;
         }
         (self.failures, self.is_interrupted, self.pause) = (0, false, MISSING);
-        Change::Missing
+        FollowedChange::Missing
     }
 
     /// Handles that the kind cannot be read now.
-    fn interrupted(&mut self, problem: String) -> Change {
+    fn interrupted(&mut self, problem: String) -> FollowedChange {
         self.interrupted_by(CliError::Cluster { what: format!("GET {}", self.row.path()), problem })
     }
 
-    fn interrupted_by(&mut self, error: CliError) -> Change {
+    fn interrupted_by(&mut self, error: CliError) -> FollowedChange {
         self.is_interrupted = true;
         self.back_off();
-        Change::Failed(error)
+        FollowedChange::Failed(error)
     }
 
     fn back_off(&mut self) {

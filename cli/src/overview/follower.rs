@@ -1,6 +1,6 @@
 //! Keeps the state up to date: applies the changes of all kinds to it, at once, and computes what depends on them a few times a second.
 
-use super::follow::{Change, KindFollower};
+use super::follow::{FollowedChange, KindFollower};
 use super::state::{Snapshot, State, now};
 use crate::connect::Api;
 use crate::error::CliError;
@@ -10,7 +10,7 @@ use futures::stream::{self, LocalBoxStream, SelectAll};
 use futures::{FutureExt as _, StreamExt as _};
 use giveway_cluster::objects::KindFields;
 use giveway_cluster::objects::kinds::{IN_SNAPSHOTS, NATIVE_GROUPS};
-use giveway_cluster::watch::permitted::Scope;
+use giveway_cluster::watch::permitted::PermittedScope;
 use giveway_planner::ObjectKey;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const CONFIRMATION: Duration = Duration::from_secs(1);
 const AT_ONCE: usize = 500;
 
 /// A change, with the number of its kind.
-type KindChange = (usize, Change);
+type KindChange = (usize, FollowedChange);
 
 /// Follows the kinds that the user may read.
 pub(crate) struct Follower {
@@ -41,7 +41,7 @@ enum Coverage {
     /// The first list is not complete.
     Unknown,
     /// The objects in this scope.
-    Listed(Scope),
+    Listed(PermittedScope),
     /// The cluster does not have the kind.
     Missing,
 }
@@ -66,49 +66,49 @@ impl FollowedKind {
     }
 
     /// Applies a change to the world. Returns true if there is something new to show.
-    fn apply(&mut self, change: Change, world: &mut World) -> bool {
+    fn apply(&mut self, change: FollowedChange, world: &mut World) -> bool {
         match change {
-            Change::Started => {
+            FollowedChange::Started => {
                 self.listed.clear();
                 false
             }
-            Change::Listed(object) => {
+            FollowedChange::Listed(object) => {
                 let key = key_in(&object);
                 self.known.insert(key.clone());
                 self.listed.insert(key);
                 world.take(&object);
                 true
             }
-            Change::Complete(scope) => {
+            FollowedChange::Complete(scope) => {
                 self.end(Coverage::Listed(scope), world);
                 true
             }
-            Change::Applied(object) => {
+            FollowedChange::Applied(object) => {
                 self.known.insert(key_in(&object));
                 world.take(&object);
                 true
             }
-            Change::Deleted(object) => {
+            FollowedChange::Deleted(object) => {
                 let key = key_in(&object);
                 self.known.remove(&key);
                 world.remove(self.row, &key);
                 true
             }
-            Change::Forbidden | Change::Missing => {
+            FollowedChange::Forbidden | FollowedChange::Missing => {
                 self.listed.clear();
-                let is_forbidden = matches!(change, Change::Forbidden);
-                let coverage = if is_forbidden { Coverage::Listed(Scope::Nothing) } else { Coverage::Missing };
+                let is_forbidden = matches!(change, FollowedChange::Forbidden);
+                let coverage = if is_forbidden { Coverage::Listed(PermittedScope::Nothing) } else { Coverage::Missing };
                 let is_new = self.coverage != coverage || self.problem.is_some();
                 self.is_unwatched = false;
                 self.end(coverage, world);
                 is_new
             }
-            Change::Unwatched => !std::mem::replace(&mut self.is_unwatched, true),
-            Change::Restored => {
+            FollowedChange::Unwatched => !std::mem::replace(&mut self.is_unwatched, true),
+            FollowedChange::Restored => {
                 let was_unwatched = std::mem::take(&mut self.is_unwatched);
                 self.problem.take().is_some() || was_unwatched
             }
-            Change::Failed(error) => {
+            FollowedChange::Failed(error) => {
                 let problem = Some(error.to_string());
                 let is_new = self.problem != problem;
                 self.problem = problem;
@@ -162,7 +162,7 @@ impl Follower {
         while self.kinds.iter().any(|kind| kind.coverage == Coverage::Unknown) {
             match self.changes.next().await {
                 // Only what is not known yet must be read now: the watch of a kind that was listed is retried.
-                Some((number, Change::Failed(error))) if self.is_unknown(number) => return Err(error),
+                Some((number, FollowedChange::Failed(error))) if self.is_unknown(number) => return Err(error),
                 Some(change) => {
                     self.apply(change, world);
                 }
@@ -221,10 +221,10 @@ impl Follower {
         let (mut notes, mut unseen) = (Vec::new(), Unseen::default());
         for kind in &self.kinds {
             match kind.coverage {
-                Coverage::Listed(Scope::Namespace) => unseen.elsewhere.push(live::plural(kind.row)),
-                Coverage::Listed(Scope::Nothing) => unseen.everywhere.push(live::plural(kind.row)),
+                Coverage::Listed(PermittedScope::Namespace) => unseen.elsewhere.push(live::plural(kind.row)),
+                Coverage::Listed(PermittedScope::Nothing) => unseen.everywhere.push(live::plural(kind.row)),
                 Coverage::Missing if kind.row.is_own() => notes.push(live::not_installed(kind.row)),
-                Coverage::Listed(Scope::Cluster) | Coverage::Missing | Coverage::Unknown => {}
+                Coverage::Listed(PermittedScope::Cluster) | Coverage::Missing | Coverage::Unknown => {}
             }
             if kind.is_unwatched {
                 unseen.unwatched.push(live::plural(kind.row));
@@ -254,8 +254,8 @@ mod tests {
         Follower { changes: stream::select_all([changes]), kinds, namespace: "team".to_owned() }
     }
 
-    fn error() -> Change {
-        Change::Failed(CliError::Cluster { what: "GET /api/v1/pods".to_owned(), problem: "refused".to_owned() })
+    fn error() -> FollowedChange {
+        FollowedChange::Failed(CliError::Cluster { what: "GET /api/v1/pods".to_owned(), problem: "refused".to_owned() })
     }
 
     fn pod(name: &str) -> Value {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     /// Applies changes of Pods, and returns whether the last one is new to what shows them, with the names of the pods.
-    fn applied(kind: &mut FollowedKind, world: &mut World, changes: Vec<Change>) -> (bool, Vec<String>) {
+    fn applied(kind: &mut FollowedKind, world: &mut World, changes: Vec<FollowedChange>) -> (bool, Vec<String>) {
         let is_new = changes.into_iter().fold(false, |_, change| kind.apply(change, world));
         (is_new, world.cluster.pods().map(|pod| pod.key.name.to_string()).collect())
     }
@@ -273,15 +273,15 @@ mod tests {
     fn a_list_replaces_what_was_known_when_it_is_complete_and_a_watch_changes_it() {
         let (mut kind, mut world) = (FollowedKind::new(&POD), World::of_live_cluster());
         let listed = |names: &[&str]| {
-            let mut changes = vec![Change::Started];
-            changes.extend(names.iter().map(|name| Change::Listed(pod(name))));
+            let mut changes = vec![FollowedChange::Started];
+            changes.extend(names.iter().map(|name| FollowedChange::Listed(pod(name))));
             changes
         };
-        let complete = || Change::Complete(Scope::Cluster);
-        let mut apply = |changes: Vec<Change>| applied(&mut kind, &mut world, changes).1;
+        let complete = || FollowedChange::Complete(PermittedScope::Cluster);
+        let mut apply = |changes: Vec<FollowedChange>| applied(&mut kind, &mut world, changes).1;
         assert_eq!(apply(listed(&["a", "b"])), ["a", "b"]);
-        assert_eq!(apply(vec![complete(), Change::Applied(pod("c"))]), ["a", "b", "c"]);
-        assert_eq!(apply(vec![Change::Deleted(pod("a"))]), ["b", "c"]);
+        assert_eq!(apply(vec![complete(), FollowedChange::Applied(pod("c"))]), ["a", "b", "c"]);
+        assert_eq!(apply(vec![FollowedChange::Deleted(pod("a"))]), ["b", "c"]);
         // This list breaks off, and `d` is deleted before the next one.
         assert_eq!(apply(listed(&["c", "d"])), ["b", "c", "d"], "until a list is complete nothing is removed");
         assert_eq!(apply(listed(&["c"])), ["b", "c", "d"]);
@@ -291,26 +291,34 @@ mod tests {
     #[test]
     fn what_may_not_be_read_any_more_is_not_shown_and_what_cannot_be_read_now_stays() {
         let (mut kind, mut world) = (FollowedKind::new(&POD), World::of_live_cluster());
-        let first = vec![Change::Started, Change::Listed(pod("a")), Change::Complete(Scope::Cluster)];
+        let first = vec![
+            FollowedChange::Started,
+            FollowedChange::Listed(pod("a")),
+            FollowedChange::Complete(PermittedScope::Cluster),
+        ];
         applied(&mut kind, &mut world, first);
-        let mut apply = |change: Change| applied(&mut kind, &mut world, vec![change]);
+        let mut apply = |change: FollowedChange| applied(&mut kind, &mut world, vec![change]);
         assert_eq!(apply(error()), (true, vec!["a".to_owned()]));
         assert!(!apply(error()).0, "the same problem is not new");
-        assert_eq!(apply(Change::Restored), (true, vec!["a".to_owned()]));
-        assert!(apply(Change::Unwatched).0 && !apply(Change::Unwatched).0 && apply(Change::Restored).0);
-        assert_eq!(apply(Change::Forbidden), (true, Vec::new()));
-        assert!(!apply(Change::Forbidden).0, "it is requested again every few seconds");
+        assert_eq!(apply(FollowedChange::Restored), (true, vec!["a".to_owned()]));
+        assert!(
+            apply(FollowedChange::Unwatched).0
+                && !apply(FollowedChange::Unwatched).0
+                && apply(FollowedChange::Restored).0
+        );
+        assert_eq!(apply(FollowedChange::Forbidden), (true, Vec::new()));
+        assert!(!apply(FollowedChange::Forbidden).0, "it is requested again every few seconds");
     }
 
     #[tokio::test]
     async fn the_first_state_has_every_kind_and_says_what_is_hidden_or_missing() {
         let mut all = follower(vec![
-            (1, Change::Started),
-            (0, Change::Forbidden),
-            (1, Change::Listed(pod("a"))),
-            (2, Change::Missing),
-            (1, Change::Complete(Scope::Namespace)),
-            (1, Change::Listed(pod("late"))),
+            (1, FollowedChange::Started),
+            (0, FollowedChange::Forbidden),
+            (1, FollowedChange::Listed(pod("a"))),
+            (2, FollowedChange::Missing),
+            (1, FollowedChange::Complete(PermittedScope::Namespace)),
+            (1, FollowedChange::Listed(pod("late"))),
         ]);
         let mut world = World::of_live_cluster();
         all.first(&mut world).await.unwrap();
@@ -325,14 +333,15 @@ mod tests {
                 "You may not list Nodes, so none is known. The chart's ClusterRole giveway-planner allows it.",
             ]
         );
-        let failed = follower(vec![(0, Change::Forbidden), (1, error())]).first(&mut world).await.unwrap_err();
+        let failed = follower(vec![(0, FollowedChange::Forbidden), (1, error())]).first(&mut world).await.unwrap_err();
         assert_eq!(failed.to_string(), "GET /api/v1/pods: refused");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_fails_during_the_first_lists_is_a_problem_of_the_second_state() {
-        let (listed, state) = (|| Change::Complete(Scope::Cluster), samples::state());
-        let mut all = follower(vec![(1, Change::Started), (1, listed()), (1, error()), (0, listed()), (2, listed())]);
+        let (listed, state) = (|| FollowedChange::Complete(PermittedScope::Cluster), samples::state());
+        let mut all =
+            follower(vec![(1, FollowedChange::Started), (1, listed()), (1, error()), (0, listed()), (2, listed())]);
         all.first(&mut World::of_live_cluster()).await.unwrap();
         let shown = async {
             state.changed(1, Duration::from_secs(60)).await;
@@ -347,7 +356,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn changes_are_shown_soon_and_together() {
         let state = samples::state();
-        let changes = (0..2000).map(|number| (1, Change::Applied(pod(&format!("p{number:04}")))));
+        let changes = (0..2000).map(|number| (1, FollowedChange::Applied(pod(&format!("p{number:04}")))));
         let all = follower(changes.collect());
         let wait = async {
             state.changed(1, Duration::from_secs(60)).await;
@@ -367,7 +376,7 @@ mod tests {
     async fn a_failure_is_shown_and_its_end() {
         let state = samples::state();
         let all = follower(vec![(1, error())]);
-        let mut later = follower(vec![(1, Change::Restored)]);
+        let mut later = follower(vec![(1, FollowedChange::Restored)]);
         let failed = async {
             state.changed(1, Duration::from_secs(60)).await;
             state.revision().problem

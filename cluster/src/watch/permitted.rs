@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Where a client may read the objects of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum PermittedScope {
     /// In the whole cluster.
     Cluster,
     /// In one namespace.
@@ -40,7 +40,7 @@ pub struct PermittedReader {
     row: &'static KindFields,
     params: WatchParams,
     namespace: Option<String>,
-    scope: Scope,
+    scope: PermittedScope,
     /// `None` while nothing may be read.
     reader: Option<KindReader<Value>>,
     /// When a forbidden list is requested again.
@@ -52,11 +52,11 @@ impl PermittedReader {
     pub fn new(client: Client, row: &'static KindFields, namespace: Option<String>, params: WatchParams) -> Self {
         let (params, again_at) = (params.timeout(LIFETIME), Instant::now() + FORBIDDEN_RETRY);
         let reader = Some(KindReader::of_row(client.clone(), row, None, params.clone()));
-        Self { client, row, params, namespace, scope: Scope::Cluster, reader, again_at }
+        Self { client, row, params, namespace, scope: PermittedScope::Cluster, reader, again_at }
     }
 
     /// Returns where the objects are read.
-    pub fn scope(&self) -> Scope {
+    pub fn scope(&self) -> PermittedScope {
         self.scope
     }
 
@@ -82,13 +82,13 @@ impl PermittedReader {
     ///
     /// # Errors
     /// See [`WatchFailure`]. The caller waits before the next call. After a failure that is [forbidden](WatchFailure::is_forbidden) the scope
-    /// is [`Scope::Nothing`] if no object may be read; the next call waits for [`FORBIDDEN_RETRY`]. With another scope the objects may be
+    /// is [`PermittedScope::Nothing`] if no object may be read; the next call waits for [`FORBIDDEN_RETRY`]. With another scope the objects may be
     /// listed and not watched, and the next call lists them.
     pub async fn next(&mut self) -> Result<Event<Value>, WatchFailure> {
         loop {
-            if self.scope != Scope::Cluster && Instant::now() >= self.again_at {
+            if self.scope != PermittedScope::Cluster && Instant::now() >= self.again_at {
                 match self.widen().await {
-                    Err(failure) if failure.is_forbidden() && self.scope == Scope::Namespace => {}
+                    Err(failure) if failure.is_forbidden() && self.scope == PermittedScope::Namespace => {}
                     outcome => return outcome,
                 }
             }
@@ -96,7 +96,7 @@ impl PermittedReader {
                 sleep_until(self.again_at).await;
                 continue;
             };
-            let outcome = if self.scope == Scope::Cluster || reader.is_listing() {
+            let outcome = if self.scope == PermittedScope::Cluster || reader.is_listing() {
                 reader.next().await
             } else {
                 let Ok(outcome) = timeout_at(self.again_at, reader.next()).await else { continue };
@@ -115,10 +115,10 @@ impl PermittedReader {
 
     /// Requests what is forbidden again, and returns the first event if it is permitted now.
     async fn widen(&mut self) -> Result<Event<Value>, WatchFailure> {
-        let is_nothing = self.scope == Scope::Nothing;
-        let outcome = match self.begin(Scope::Cluster).await {
+        let is_nothing = self.scope == PermittedScope::Nothing;
+        let outcome = match self.begin(PermittedScope::Cluster).await {
             Err(failure) if failure.is_forbidden() && is_nothing && self.namespace.is_some() => {
-                self.begin(Scope::Namespace).await
+                self.begin(PermittedScope::Namespace).await
             }
             outcome => outcome,
         };
@@ -129,15 +129,15 @@ impl PermittedReader {
     }
 
     /// Begins a list in a scope, which is that of the reader if this succeeds.
-    async fn begin(&mut self, scope: Scope) -> Result<Event<Value>, WatchFailure> {
+    async fn begin(&mut self, scope: PermittedScope) -> Result<Event<Value>, WatchFailure> {
         let mut reader = self.reader_in(scope);
         let event = timeout(PATIENCE, reader.next()).await.unwrap_or(Err(WatchFailure::Silent(PATIENCE)))?;
         (self.scope, self.reader) = (scope, Some(reader));
         Ok(event)
     }
 
-    fn reader_in(&self, scope: Scope) -> KindReader<Value> {
-        let namespace = self.namespace.as_deref().filter(|_| scope == Scope::Namespace);
+    fn reader_in(&self, scope: PermittedScope) -> KindReader<Value> {
+        let namespace = self.namespace.as_deref().filter(|_| scope == PermittedScope::Namespace);
         KindReader::of_row(self.client.clone(), self.row, namespace, self.params.clone())
     }
 
@@ -150,13 +150,13 @@ impl PermittedReader {
         if !failure.is_forbidden() {
             return Some(failure);
         }
-        let has_narrower = self.scope == Scope::Cluster && self.namespace.is_some();
+        let has_narrower = self.scope == PermittedScope::Cluster && self.namespace.is_some();
         let is_list = matches!(failure, WatchFailure::List(_));
         if is_list {
-            self.scope = if has_narrower { Scope::Namespace } else { Scope::Nothing };
+            self.scope = if has_narrower { PermittedScope::Namespace } else { PermittedScope::Nothing };
             self.again_at = Instant::now() + FORBIDDEN_RETRY;
         }
-        self.reader = (self.scope != Scope::Nothing).then(|| self.reader_in(self.scope));
+        self.reader = (self.scope != PermittedScope::Nothing).then(|| self.reader_in(self.scope));
         if is_list && has_narrower { None } else { Some(failure) }
     }
 }

@@ -111,7 +111,7 @@ pub struct Guarantee {
     threshold: i32,
     /// The pending pod that comes closest, with the priority that counts for thresholds.
     highest: RankedPod,
-    preemptors: Vec<NamedPreemptor>,
+    preemptors: Vec<EventPod>,
 }
 
 /// Why a preemption is rejected, and the pods that get an event about it.
@@ -122,12 +122,12 @@ pub struct Rejection {
     /// The reason as a sentence, with names and numbers.
     pub message: Sentence,
     /// The most likely preemptors of the scheduler.
-    pub preemptors: Vec<NamedPreemptor>,
+    pub preemptors: Vec<EventPod>,
 }
 
-/// A pending pod that gets an event.
+/// A pod that an event is about or names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedPreemptor {
+pub struct EventPod {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -264,7 +264,7 @@ fn worth(view: &dyn GuardView, asked: &GuardRequest, unit: &[&BoundPod]) -> i32 
 fn likely<'a, 'b: 'a>(
     candidates: impl IntoIterator<Item = &'a PreemptorCandidate<'b>>,
     victim: &BoundPod,
-) -> Vec<NamedPreemptor> {
+) -> Vec<EventPod> {
     let mut candidates: Vec<&PreemptorCandidate<'_>> = candidates.into_iter().collect();
     candidates.sort_by_key(|c| {
         let nominated = c.pod.nominated.is_some() && c.pod.nominated == victim.node;
@@ -272,7 +272,7 @@ fn likely<'a, 'b: 'a>(
     });
     let named = candidates.into_iter().take(MOST_PREEMPTORS);
     named
-        .map(|c| NamedPreemptor { namespace: c.namespace.to_owned(), name: c.name.to_owned(), uid: c.pod.uid.clone() })
+        .map(|c| EventPod { namespace: c.namespace.to_owned(), name: c.name.to_owned(), uid: c.pod.uid.clone() })
         .collect()
 }
 

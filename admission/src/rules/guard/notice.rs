@@ -1,7 +1,7 @@
 //! The verdict on a rejected preemption: the message for the client, and events on the victim and on possible preemptors.
 //! Neither contains names from another namespace than its reader's (design, section 2).
 
-use super::decide::{GuardRequest, NamedPreemptor, Rejection};
+use super::decide::{EventPod, GuardRequest, Rejection};
 use crate::notice::{EventDraft, EventObject};
 use crate::verdict::{Denial, Notes, Verdict, VerdictOutcome};
 use giveway_crds::wording::Names;
@@ -17,8 +17,8 @@ pub fn verdict(asked: &GuardRequest, rejection: &Rejection, names: Names) -> Ver
 fn events(asked: &GuardRequest, rejection: &Rejection, names: Names) -> Vec<EventDraft> {
     let victim = &asked.victim;
     let (namespace, name, uid) = (asked.namespace.clone(), victim.name.clone(), victim.uid.clone());
-    let victim = NamedPreemptor { namespace, name, uid };
-    let notice = |about: &NamedPreemptor, related: Option<&NamedPreemptor>| EventDraft {
+    let victim = EventPod { namespace, name, uid };
+    let notice = |about: &EventPod, related: Option<&EventPod>| EventDraft {
         about: pod(about),
         related: related.filter(|related| names.known(&related.namespace, &about.namespace)).map(pod),
         reason: rejection.reason,
@@ -31,7 +31,7 @@ fn events(asked: &GuardRequest, rejection: &Rejection, names: Names) -> Vec<Even
 }
 
 /// Returns the pod as the object of an event.
-fn pod(pod: &NamedPreemptor) -> EventObject {
-    let NamedPreemptor { namespace, name, uid } = pod.clone();
+fn pod(pod: &EventPod) -> EventObject {
+    let EventPod { namespace, name, uid } = pod.clone();
     EventObject { api_version: "v1".to_owned(), kind: "Pod", namespace, name, uid }
 }

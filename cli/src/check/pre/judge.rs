@@ -4,7 +4,7 @@ use super::facts::{ClusterState, DryRunResult, Platform, ProbePod};
 use super::values::Values;
 use crate::check::finding::Finding;
 use crate::check::judge::{SLACK, autoscalers, in_tree};
-use crate::check::wording::pre::{self as wording, Opening, TriedPods, WebhookAddress};
+use crate::check::wording::pre::{self as wording, Opening, ReviewAddress, TriedPods};
 
 /// The oldest minor version of Kubernetes 1 that the chart can be installed on, and the newest one that was tested.
 const MINORS: (u32, u32) = (33, 37);
@@ -104,9 +104,9 @@ fn scheduler(facts: &ClusterState, values: &Values) -> Option<Finding> {
 fn network(facts: &ClusterState, values: &Values) -> Finding {
     let port = values.port();
     let webhook = match (values.url(), values.host_network()) {
-        ("", false) => WebhookAddress::Pods(port),
-        ("", true) => WebhookAddress::Nodes(port),
-        (url, _) => WebhookAddress::Url(url),
+        ("", false) => ReviewAddress::Pods(port),
+        ("", true) => ReviewAddress::Nodes(port),
+        (url, _) => ReviewAddress::Url(url),
     };
     let opening = match facts.platform {
         Some(Platform::Gke) if !GKE_PORTS.contains(&port) => Opening::GkeFirewall(port),

@@ -211,7 +211,7 @@ pub(in crate::check) fn scheduler_lease_expired(lease: &str) -> Finding {
 
 /// Where API servers reach the webhook.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::check) enum WebhookAddress<'a> {
+pub(in crate::check) enum ReviewAddress<'a> {
     /// A port of its pods.
     Pods(i64),
     /// A port of the nodes on which it runs.
@@ -235,15 +235,15 @@ pub(in crate::check) enum Opening {
 /// are the addresses of the API servers, none if they are in no EndpointSlice, or the error. `agents` is true if a konnectivity agent
 /// passes requests on.
 pub(in crate::check) fn network(
-    webhook: WebhookAddress<'_>,
+    webhook: ReviewAddress<'_>,
     servers: &Result<Vec<String>, String>,
     agents: bool,
     opening: Opening,
 ) -> Finding {
     let target = match webhook {
-        WebhookAddress::Pods(port) => format!("TCP port {port} of the webhook's pods"),
-        WebhookAddress::Nodes(port) => format!("TCP port {port} of the nodes on which the webhook runs"),
-        WebhookAddress::Url(url) => url.to_owned(),
+        ReviewAddress::Pods(port) => format!("TCP port {port} of the webhook's pods"),
+        ReviewAddress::Nodes(port) => format!("TCP port {port} of the nodes on which the webhook runs"),
+        ReviewAddress::Url(url) => url.to_owned(),
     };
     let servers = match servers {
         Ok(addresses) if !addresses.is_empty() => {

@@ -8,7 +8,7 @@ mod golden;
 use super::super::facts::{Autoscaler, ClassSummary, GuardedPod, Renewer};
 use super::super::finding::Status;
 use super::certificate::CertificateHolder;
-use super::pre::{Opening, TriedPods, WebhookAddress};
+use super::pre::{Opening, ReviewAddress, TriedPods};
 use super::{admission, certificate, classes, cluster, operator, pre};
 use crate::check::finding::Finding;
 use giveway_crds::mode::Mode;
@@ -288,11 +288,11 @@ fn of_pre() -> Vec<Entry> {
         findings(
             "pre::network",
             [
-                pre::network(WebhookAddress::Pods(9443), &servers, false, Opening::Anything),
-                pre::network(WebhookAddress::Nodes(9443), &Ok(Vec::new()), false, Opening::EksSecurityGroup(9443)),
-                pre::network(WebhookAddress::Pods(9443), &servers, true, Opening::GkeFirewall(9443)),
+                pre::network(ReviewAddress::Pods(9443), &servers, false, Opening::Anything),
+                pre::network(ReviewAddress::Nodes(9443), &Ok(Vec::new()), false, Opening::EksSecurityGroup(9443)),
+                pre::network(ReviewAddress::Pods(9443), &servers, true, Opening::GkeFirewall(9443)),
                 pre::network(
-                    WebhookAddress::Url("https://giveway.example"),
+                    ReviewAddress::Url("https://giveway.example"),
                     &Err("ERROR".to_owned()),
                     false,
                     Opening::Anything,
