@@ -31,7 +31,7 @@ fn backwards<'a>(layers: &[&[&str]], prefix: &str, module: &str, text: &'a str) 
 }
 
 /// Returns a file, or every file below a folder.
-pub fn files(path: PathBuf) -> Vec<PathBuf> {
+fn files(path: PathBuf) -> Vec<PathBuf> {
     if path.is_dir() {
         fs::read_dir(path).unwrap().flat_map(|entry| files(entry.unwrap().path())).collect()
     } else {

@@ -2,6 +2,8 @@
 //!
 //! `make wording` writes it again after a sentence was changed.
 
+#[path = "../../../../crds/tests/crds/catalogue.rs"]
+mod catalogue;
 #[path = "../../../../crds/tests/crds/golden.rs"]
 mod golden;
 
@@ -11,14 +13,11 @@ use super::certificate::CertificateHolder;
 use super::pre::{Opening, ReviewAddress, TriedPods};
 use super::{admission, certificate, classes, cluster, operator, pre};
 use crate::check::finding::Finding;
+use catalogue::Entry;
 use giveway_crds::mode::Mode;
 use k8s_openapi::jiff::Timestamp;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// A function of the catalogue, as `module::name`, with what it returns.
-type Entry = (&'static str, Vec<String>);
 
 /// Returns a finding as text: result, name of the check and sentence, and in a second line what to do.
 fn shown(finding: &Finding) -> String {
@@ -304,30 +303,16 @@ fn of_pre() -> Vec<Entry> {
 
 /// Returns the whole list.
 fn list() -> String {
-    let mut text = "\
+    let head = "\
 # Every finding of `kubectl giveway check`: the function of cli/src/check/wording, and below it what it returns, with what the user can do
 # in a second line. `make wording` writes this file.
-"
-    .to_owned();
+";
     let all = [of_admission(), of_certificates(), of_operator(), of_classes(), of_cluster(), of_pre()];
-    for (name, sentences) in all.concat() {
-        text += &format!("\n{name}\n");
-        for sentence in sentences {
-            text += &format!("    {sentence}\n");
-        }
-    }
-    text
+    catalogue::list(head, all.concat())
 }
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/check")
-}
-
-/// Returns every source in a folder and its folders.
-fn sources(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let all = entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] });
-    all.filter(|path| path.extension().is_some_and(|extension| extension == "rs")).collect()
 }
 
 #[test]
@@ -337,37 +322,17 @@ fn the_list_has_what_the_functions_return() {
 
 #[test]
 fn the_list_has_every_function_of_the_catalogue() {
-    let text = list();
-    let mut missing = Vec::new();
-    for file in sources(&folder().join("wording")) {
-        let module = file.file_stem().unwrap().to_str().unwrap();
-        let source = fs::read_to_string(&file).unwrap();
-        for line in source.lines() {
-            let Some(declared) = line.strip_prefix("pub(in crate::check) ") else { continue };
-            let Some(rest) = declared.strip_prefix("fn ").or_else(|| declared.strip_prefix("const ")) else { continue };
-            let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap();
-            let name = format!("{module}::{name}");
-            if !text.lines().any(|line| line == name) {
-                missing.push(name);
-            }
-        }
-    }
+    let missing = catalogue::missing(&list(), &folder().join("wording"), "pub(in crate::check) ");
     assert_eq!(missing, [""; 0], "add them to wording/tests.rs");
 }
 
 #[test]
 fn judges_have_no_sentences_of_their_own() {
     let is_catalogue = |file: &Path| file.starts_with(folder().join("wording")) || file.ends_with("finding.rs");
-    let all = sources(&folder());
-    let judges: Vec<&PathBuf> = all.iter().filter(|file| !is_catalogue(file)).collect();
+    let mut judges = catalogue::sources(&folder());
+    judges.retain(|file| !is_catalogue(file));
     assert!(judges.len() > 10, "{judges:?}");
-    for file in judges {
-        let text = fs::read_to_string(file).unwrap();
-        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-        for made in ["Finding::ok", "Finding::warn", "Finding::fail"] {
-            assert!(!code.contains(made), "{} has a sentence, at {made}: add it to wording", file.display());
-        }
-    }
+    catalogue::have_no_sentences(&judges, &["Finding::ok", "Finding::warn", "Finding::fail"]);
 }
 
 #[test]
