@@ -263,6 +263,12 @@ mod tests {
             "spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Pending"}})
     }
 
+    /// Returns the problem of the next revision after this one.
+    async fn problem_after(state: &State, known: u64) -> Option<String> {
+        state.changed(known, Duration::from_secs(60)).await;
+        state.revision().problem
+    }
+
     /// Applies changes of Pods, and returns whether the last one is new to what shows them, with the names of the pods.
     fn applied(kind: &mut FollowedKind, world: &mut World, changes: Vec<FollowedChange>) -> (bool, Vec<String>) {
         let is_new = changes.into_iter().fold(false, |_, change| kind.apply(change, world));
@@ -343,13 +349,9 @@ mod tests {
         let mut all =
             follower(vec![(1, FollowedChange::Started), (1, listed()), (1, error()), (0, listed()), (2, listed())]);
         all.first(&mut World::of_live_cluster()).await.unwrap();
-        let shown = async {
-            state.changed(1, Duration::from_secs(60)).await;
-            state.revision().problem
-        };
         tokio::select! {
             () = all.follow(&state) => panic!("it follows for ever"),
-            problem = shown => assert_eq!(problem.as_deref(), Some("GET /api/v1/pods: refused")),
+            problem = problem_after(&state, 1) => assert_eq!(problem.as_deref(), Some("GET /api/v1/pods: refused")),
         }
     }
 
@@ -377,22 +379,14 @@ mod tests {
         let state = samples::state();
         let all = follower(vec![(1, error())]);
         let mut later = follower(vec![(1, FollowedChange::Restored)]);
-        let failed = async {
-            state.changed(1, Duration::from_secs(60)).await;
-            state.revision().problem
-        };
         tokio::select! {
             () = all.follow(&state) => panic!("it follows for ever"),
-            problem = failed => assert_eq!(problem.as_deref(), Some("GET /api/v1/pods: refused")),
+            problem = problem_after(&state, 1) => assert_eq!(problem.as_deref(), Some("GET /api/v1/pods: refused")),
         }
         later.kinds[1].problem = Some("GET /api/v1/pods: refused".to_owned());
-        let restored = async {
-            state.changed(2, Duration::from_secs(60)).await;
-            state.revision().problem
-        };
         tokio::select! {
             () = later.follow(&state) => panic!("it follows for ever"),
-            problem = restored => assert_eq!(problem, None),
+            problem = problem_after(&state, 2) => assert_eq!(problem, None),
         }
     }
 }
