@@ -60,8 +60,9 @@ pub(crate) struct World {
     terminating: BTreeMap<ObjectKey, (SmolStr, Timestamp)>,
     /// True for a live cluster, of which objects that cannot be read are left out and noted.
     is_live: bool,
-    /// Of a file: the time until which the work of victims counts, in ns since the epoch. It is the latest start of a pod.
-    now: Option<i64>,
+    /// Of a file: the earliest time at which it can have been written, in ns since the epoch: the latest `creationTimestamp` in it. It is
+    /// the time until which the work of victims counts. Without one, lost work is unknown and the latest start decides.
+    written: Option<i64>,
     /// What is left out or assumed, as sentences, by kind and key of the object.
     problems: BTreeMap<(String, ObjectKey), Vec<String>>,
     /// What is not known, as sentences.
@@ -112,7 +113,7 @@ impl World {
 
     /// Returns the planner's context for `preemptor`: the victims of the plans of other preemptors in progress.
     pub(crate) fn context(&self, preemptor: &Preemptor, strategy: Strategy) -> Context {
-        let mut context = Context { strategy, now: self.now, ..Context::default() };
+        let mut context = Context { strategy, now: self.written, ..Context::default() };
         if self.is_live {
             let now = Timestamp::now();
             let overdue = self.terminating.values().filter(|(_, ends)| *ends < now - OVERDUE);

@@ -35,6 +35,8 @@ impl World {
             self.take(item);
             Ok(())
         } else {
+            let created = item["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
+            self.written = self.written.max(created.and_then(|at| i64::try_from(at.as_nanosecond()).ok()));
             self.store(item)
         }
     }
@@ -69,9 +71,6 @@ impl World {
         self.reserve_placements();
         self.notes = notes;
         self.notes.extend(self.problems.values().flatten().cloned());
-        if !self.is_live {
-            self.now = self.cluster.pods().filter_map(|pod| pod.start_time).max();
-        }
     }
 
     fn note_problem(&mut self, kind: &str, key: ObjectKey, text: String) {

@@ -351,3 +351,32 @@ fn a_pod_that_names_its_group_is_planned_without_an_owner() {
     let printed = planned(&format!("{group}\n---\n{pod}"));
     assert!(printed.contains("podgroup/default/train"), "{printed}");
 }
+
+/// A file has no present: the latest `creationTimestamp` stands for it, as in what `kubectl get` prints.
+#[test]
+fn lost_work_counts_in_a_file_whose_objects_say_when_they_were_created() {
+    let node = |name: &str| {
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+        "status": {"allocatable": {"cpu": "4", "pods": "10"}}})
+    };
+    let pod = |name: &str, node: Option<&str>, cpu: &str, started: &str, priority: i32| {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default", "uid": name},
+            "spec": {"nodeName": node, "priority": priority, "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]},
+            "status": {"phase": "Running", "startTime": started}})
+    };
+    let mut items = vec![
+        node("a"),
+        node("b"),
+        pod("four-cores", Some("a"), "4", "2026-01-01T00:20:00Z", 0),
+        pod("three-cores", Some("b"), "3", "2026-01-01T00:10:00Z", 0),
+        pod("p", None, "3", "2026-01-01T01:00:00Z", 10),
+    ];
+    let victims = |items: &[Value]| {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+        giveway_with(&["plan", "--snapshot", "-", "--for", "pod/p", "-o", "json"], None, &list).json()["victimPods"]
+            .clone()
+    };
+    assert_eq!(victims(&items), json!(["default/four-cores"]), "without a time the latest start decides");
+    items[4]["metadata"]["creationTimestamp"] = json!("2026-01-01T01:00:00Z");
+    assert_eq!(victims(&items), json!(["default/three-cores"]), "three cores for 50 minutes are less than four for 40");
+}
