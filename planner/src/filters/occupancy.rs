@@ -5,7 +5,7 @@ use super::neighbours::{CounterState, Neighbours, NodeDomains, Objection, Reject
 use super::nodes::{Held, Nodes, Rank};
 use super::{exclusive, resources};
 use crate::api::Refusal;
-use crate::model::{Cluster, Free, NodeIndex, Pod, PodIndex, ResourceId};
+use crate::model::{AssumedFree, Cluster, NodeIndex, Pod, PodIndex, ResourceId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Occupancy of the nodes: free capacity, and the pods that are present.
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Occupancy<'a> {
     cluster: &'a Cluster,
     nodes: &'a Nodes<'a>,
-    free: Free,
+    free: AssumedFree<'a>,
     /// Pods with host ports or claims for one pod, if a member has one.
     with_exclusive: Option<BTreeMap<NodeIndex, Vec<PodIndex>>>,
     /// Counts for inter-pod constraints, if there are any.
@@ -25,7 +25,7 @@ pub(crate) struct Occupancy<'a> {
 impl<'a> Occupancy<'a> {
     /// Returns the occupancy with every bound pod and these nominations, for members without inter-pod constraints.
     pub(crate) fn of_amounts(cluster: &'a Cluster, nodes: &'a Nodes<'a>, held: &[Held]) -> Self {
-        let free = cluster.free().clone();
+        let free = AssumedFree::new(cluster.free());
         let mut occupancy =
             Self { cluster, nodes, free, with_exclusive: None, neighbours: None, held: BTreeSet::new() };
         occupancy.hold(held);
@@ -47,7 +47,7 @@ impl<'a> Occupancy<'a> {
         });
         let waiting: Vec<PodIndex> = held.iter().map(|(pod, _)| *pod).collect();
         let neighbours = Neighbours::new(cluster, nodes, members, &waiting);
-        let free = cluster.free().clone();
+        let free = AssumedFree::new(cluster.free());
         let mut occupancy = Self { cluster, nodes, free, with_exclusive, neighbours, held: BTreeSet::new() };
         occupancy.hold(held);
         occupancy

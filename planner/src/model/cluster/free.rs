@@ -1,5 +1,4 @@
-//! What is free on every node, in pages that are shared until they are written: a copy of all of it costs next to
-//! nothing, and a decision that changes a few nodes copies the pages of these nodes only.
+//! What is free on every node, in pages: a decision that changes a few nodes under an assumption copies the pages of these nodes only.
 
 use crate::model::NodeIndex;
 use std::sync::Arc;
@@ -22,7 +21,7 @@ impl Free {
     }
 
     /// Returns the free amounts of a node for changes; creates the row if there is none.
-    pub(crate) fn row_mut(&mut self, node: NodeIndex) -> &mut [i128] {
+    pub(super) fn row_mut(&mut self, node: NodeIndex) -> &mut [i128] {
         let (page, at) = (node as usize / PAGE, node as usize % PAGE * self.width);
         while self.pages.len() <= page {
             self.pages.push(Arc::new(vec![0; PAGE * self.width]));
@@ -44,5 +43,43 @@ impl Free {
         };
         self.pages = self.pages.iter().map(wider).collect();
         self.width = width;
+    }
+}
+
+/// Free amounts under an assumption: the pages that were changed, and those of the model for all other nodes. The latter are not counted as
+/// shared, so that a copy takes time for its changes only.
+#[derive(Clone, Debug)]
+pub(crate) struct AssumedFree<'a> {
+    model: &'a Free,
+    /// By number: the changed pages. Empty before the first change.
+    changed: Vec<Option<Arc<Vec<i128>>>>,
+}
+
+impl<'a> AssumedFree<'a> {
+    /// Returns the free amounts of the model.
+    pub(crate) fn new(model: &'a Free) -> Self {
+        Self { model, changed: Vec::new() }
+    }
+
+    /// Returns the free amounts of a node, by resource number; empty if the node has no row.
+    pub(crate) fn row(&self, node: NodeIndex) -> &[i128] {
+        let width = self.model.width;
+        let (page, at) = (node as usize / PAGE, node as usize % PAGE * width);
+        match self.changed.get(page) {
+            Some(Some(rows)) => &rows[at..at + width],
+            _ => self.model.row(node),
+        }
+    }
+
+    /// Returns the free amounts of a node for changes; creates the row if there is none.
+    pub(crate) fn row_mut(&mut self, node: NodeIndex) -> &mut [i128] {
+        let model = self.model;
+        let (page, at) = (node as usize / PAGE, node as usize % PAGE * model.width);
+        if self.changed.len() <= page {
+            self.changed.resize(model.pages.len().max(page + 1), None);
+        }
+        let copy = || model.pages.get(page).map_or_else(|| Arc::new(vec![0; PAGE * model.width]), Arc::clone);
+        let rows = self.changed[page].get_or_insert_with(copy);
+        &mut Arc::make_mut(rows)[at..at + model.width]
     }
 }
