@@ -2,7 +2,7 @@
 
 use super::effort::Effort;
 use crate::filters::{Held, Nodes, Occupancy, Rank, repelled, unsuitable_if_unbound};
-use crate::model::{ClassId, Cluster, Pod, PodIndex};
+use crate::model::{CandidatePages, ClassId, Cluster, Pod, PodIndex};
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +14,10 @@ pub(crate) struct Elsewhere<'a> {
     nodes: &'a Nodes<'a>,
     /// Reservations of nominated pods.
     held: &'a [Held],
-    /// Pods that have terminated.
+    /// Pods that have terminated, by node.
     terminated: Vec<Held>,
+    /// True if a bound or nominated pod has required anti-affinity.
+    any_repels: bool,
     /// The nodes with every other bound pod.
     unchanged: AfterPlan<'a>,
     effort: Effort,
@@ -24,8 +26,9 @@ pub(crate) struct Elsewhere<'a> {
 }
 
 /// Feasible nodes of a class, found in the order of their names.
-#[derive(Default)]
 struct Scan {
+    /// The nodes that have enough capacity for the class, unless a pod there has terminated.
+    candidates: CandidatePages,
     found: Vec<Rank>,
     /// The nodes before this one were looked at.
     next: Rank,
@@ -45,7 +48,7 @@ pub(crate) struct AfterPlan<'a> {
 }
 
 impl<'a> Elsewhere<'a> {
-    /// `terminated` are pods that are leaving anyway and count as removed.
+    /// `terminated` are pods that are leaving anyway and count as removed, by node.
     pub(crate) fn new(cluster: &'a Cluster, nodes: &'a Nodes<'a>, held: &'a [Held], terminated: Vec<Held>) -> Self {
         let mut amounts = Occupancy::of_amounts(cluster, nodes, held);
         terminated.iter().for_each(|(pod, rank)| amounts.remove(*pod, *rank));
@@ -56,7 +59,12 @@ impl<'a> Elsewhere<'a> {
             touched: BTreeSet::new(),
             open: RefCell::default(),
         };
-        Self { cluster, nodes, held, terminated, unchanged, effort: Effort::of_places(), scans: RefCell::default() }
+        let repels = |(pod, _): &Held| {
+            cluster.class(cluster.row(*pod).class).is_some_and(|class| !class.constraints.anti_affinity.is_empty())
+        };
+        let any_repels = cluster.repelling().next().is_some() || held.iter().any(repels);
+        let (effort, scans) = (Effort::of_places(), RefCell::default());
+        Self { cluster, nodes, held, terminated, any_repels, unchanged, effort, scans }
     }
 
     /// Returns the nodes after the eviction of these pods and the placement of these members, with ranks among all nodes.
@@ -91,7 +99,7 @@ impl<'a> Elsewhere<'a> {
         let other = |rank: Rank| Some(rank) != without;
         let alone = pod.constraints.exclusive.is_empty()
             && !pod.constraints.looks_at_other_nodes()
-            && !repelled(self.cluster, &[index], class, self.held.iter().map(|(pod, _)| *pod));
+            && !(self.any_repels && repelled(self.cluster, &[index], class, self.held.iter().map(|(pod, _)| *pod)));
         if !alone {
             return self.fits_with_its_constraints(index, pod, other, after);
         }
@@ -102,14 +110,25 @@ impl<'a> Elsewhere<'a> {
     /// Returns true if a pod fits on a node for which `counts` returns true and that a plan does not change.
     fn untouched(&self, index: PodIndex, pod: &Pod, class: ClassId, counts: impl Fn(Rank) -> bool) -> bool {
         let mut scans = self.scans.borrow_mut();
-        let scan = scans.entry(class).or_default();
+        let scan = scans.entry(class).or_insert_with(|| {
+            let candidates = self.cluster.candidates(&pod.requests);
+            Scan { candidates, found: Vec::new(), next: 0 }
+        });
         if scan.found.iter().any(|rank| counts(*rank)) {
             return true;
+        }
+        // Nodes without enough capacity count as looked at, so that the result does not depend on how the model groups nodes into pages.
+        if !scan.candidates.any() && self.terminated.is_empty() {
+            self.effort.take(self.nodes.len() - scan.next);
+            scan.next = self.nodes.len();
         }
         while scan.next < self.nodes.len() && self.effort.take(1) {
             let rank = scan.next;
             scan.next += 1;
-            if self.fits(index, pod, rank, &self.unchanged.amounts) {
+            let vacated = || self.terminated.binary_search_by_key(&rank, |(_, rank)| *rank).is_ok();
+            if (scan.candidates.contains(self.nodes.index(rank)) || vacated())
+                && self.fits(index, pod, rank, &self.unchanged.amounts)
+            {
                 scan.found.push(rank);
                 if counts(rank) {
                     return true;

@@ -1,6 +1,6 @@
 //! What is free on every node, in pages: a decision that changes a few nodes under an assumption copies the pages of these nodes only.
 
-use crate::model::NodeIndex;
+use crate::model::{NodeIndex, ResourceId, Resources};
 use std::sync::Arc;
 
 /// Nodes to a page.
@@ -27,6 +27,13 @@ impl Free {
             self.pages.push(Arc::new(vec![0; PAGE * self.width]));
         }
         &mut Arc::make_mut(&mut self.pages[page])[at..at + self.width]
+    }
+
+    /// Returns the largest amount of a resource that is free on a node of the page of this node.
+    fn most(&self, node: NodeIndex, id: usize) -> i128 {
+        let page = self.pages.get(node as usize / PAGE);
+        let amounts = page.into_iter().flat_map(|rows| rows.iter().skip(id).step_by(self.width.max(1)));
+        amounts.copied().max().unwrap_or(0)
     }
 
     /// Extends every row to `width` resources.
@@ -81,5 +88,109 @@ impl<'a> AssumedFree<'a> {
         let copy = || model.pages.get(page).map_or_else(|| Arc::new(vec![0; PAGE * model.width]), Arc::clone);
         let rows = self.changed[page].get_or_insert_with(copy);
         &mut Arc::make_mut(rows)[at..at + model.width]
+    }
+}
+
+/// For each page and resource the largest amount that is free on a node of the page: a search for a node skips whole pages with it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MostFree {
+    /// By page, then by resource number; 0 for a resource that is not listed.
+    pages: Vec<Vec<i128>>,
+}
+
+impl MostFree {
+    /// Updates the largest amount of a resource after what is free of it on a node changed from `before`.
+    pub(super) fn renew(&mut self, free: &Free, node: NodeIndex, id: ResourceId, before: i128) {
+        let (id, now) = (usize::from(id), free.row(node).get(usize::from(id)).copied().unwrap_or(0));
+        let most = self.entry(node, id);
+        if now >= *most {
+            *most = now;
+        } else if before == *most {
+            *most = free.most(node, id);
+        }
+    }
+
+    /// Computes the largest amounts on the page of a node.
+    pub(super) fn renew_all(&mut self, free: &Free, node: NodeIndex) {
+        for id in 0..free.width {
+            *self.entry(node, id) = free.most(node, id);
+        }
+    }
+
+    /// Returns the entry of a resource on the page of a node.
+    fn entry(&mut self, node: NodeIndex, id: usize) -> &mut i128 {
+        let page = node as usize / PAGE;
+        if self.pages.len() <= page {
+            self.pages.resize(page + 1, Vec::new());
+        }
+        let amounts = &mut self.pages[page];
+        if amounts.len() <= id {
+            amounts.resize(id + 1, 0);
+        }
+        &mut amounts[id]
+    }
+
+    /// Returns the pages with a node where enough of each of these requests could be free. On all other nodes too little is free.
+    pub(super) fn candidates(&self, requests: &Resources) -> CandidatePages {
+        let enough = |most: &Vec<i128>| {
+            requests.iter().all(|(id, amount)| most.get(usize::from(id)).copied().unwrap_or(0) >= amount)
+        };
+        let pages: Vec<bool> = self.pages.iter().map(enough).collect();
+        CandidatePages { any: pages.contains(&true), pages }
+    }
+}
+
+/// Pages of nodes on which some requests could fit beside all bound pods.
+#[derive(Debug)]
+pub(crate) struct CandidatePages {
+    pages: Vec<bool>,
+    any: bool,
+}
+
+impl CandidatePages {
+    /// Returns false if the requests fit on no node.
+    pub(crate) fn any(&self) -> bool {
+        self.any
+    }
+
+    /// Returns false if the requests do not fit on a node.
+    pub(crate) fn contains(&self, node: NodeIndex) -> bool {
+        self.pages.get(node as usize / PAGE).copied().unwrap_or(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn the_largest_amounts_of_a_page_are_those_of_its_nodes() {
+        let (mut free, mut most) = (Free::default(), MostFree::default());
+        free.widen(2);
+        for step in 0..2_000_u32 {
+            let node = step * 7 % 80;
+            let id = ResourceId::try_from(step / 3 % 2).unwrap();
+            let row = free.row_mut(node);
+            let before = std::mem::replace(&mut row[usize::from(id)], i128::from(step * 13 % 17) - 4);
+            most.renew(&free, node, id, before);
+            for (page, amounts) in most.pages.iter().enumerate() {
+                for (id, amount) in amounts.iter().enumerate() {
+                    let nodes = (0..80).filter(|node| *node as usize / PAGE == page);
+                    // The rows of the page that no node has are 0.
+                    let whole = if page == 2 { Some(0) } else { None };
+                    let largest = nodes.map(|node| free.row(node).get(id).copied().unwrap_or(0)).chain(whole).max();
+                    assert_eq!(Some(*amount), largest, "{step}: page {page}, resource {id}");
+                }
+            }
+        }
+        let requests =
+            |amount| Resources::default().with_counted(|_| true, BTreeMap::from([(0, amount)]), BTreeMap::new());
+        let largest = most.pages.iter().map(|amounts| amounts[0]).max().unwrap();
+        let candidates = most.candidates(&requests(largest));
+        for node in (0..80).filter(|node| free.row(*node)[0] >= largest) {
+            assert!(candidates.contains(node), "{node}");
+        }
+        assert!(candidates.any() && !most.candidates(&requests(largest + 1)).any());
     }
 }

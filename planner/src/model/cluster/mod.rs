@@ -38,8 +38,8 @@ use counted::CountedIds;
 use devices::Devices;
 use evictable::Evictable;
 pub(crate) use evictable::clamped;
-pub(crate) use free::AssumedFree;
-use free::Free;
+pub(crate) use free::{AssumedFree, CandidatePages};
+use free::{Free, MostFree};
 use giveway_crds::ObjectKey;
 use giveway_crds::priority::Classes;
 use group_units::Running;
@@ -75,6 +75,8 @@ pub struct Cluster {
     ranks: Vec<Option<u32>>,
     /// By node: what it offers less what the pods on it ask for.
     free: Free,
+    /// By page of nodes: the most that is free on one of them.
+    most_free: MostFree,
     /// How many nodes declare features: none in a cluster whose kube-scheduler does not compare them.
     declaring: usize,
     /// What all nodes together offer, by resource number.

@@ -1,6 +1,6 @@
 //! Nodes of the model, and what the pods on them use.
 
-use super::{Cluster, Evictable, Free, NodeSlot};
+use super::{CandidatePages, Cluster, Evictable, Free, NodeSlot};
 use crate::model::ModelError;
 use crate::model::resources::UNOFFERED;
 use crate::model::{Change, Node, NodeIndex, Pod, PodIndex, ResourceId, Resources, Row};
@@ -112,11 +112,17 @@ impl Cluster {
         for (free, used) in row.iter_mut().zip(&slot.used) {
             *free -= used;
         }
+        self.most_free.renew_all(&self.free, index);
     }
 
     /// Returns the free amounts of every node beside all bound pods.
     pub(crate) fn free(&self) -> &Free {
         &self.free
+    }
+
+    /// Returns the nodes, by page, on which these requests could fit beside all bound pods. On all other nodes they do not fit.
+    pub(crate) fn candidates(&self, requests: &Resources) -> CandidatePages {
+        self.most_free.candidates(requests)
     }
 
     /// Returns what all nodes together offer of a resource.
@@ -143,10 +149,12 @@ impl Cluster {
         self.free.widen(self.names.len());
         if let Some(slot) = self.nodes.get_mut(index) {
             slot.used.resize(slot.used.len().max(self.names.len()), 0);
-            let row = self.free.row_mut(index);
             for (id, amount) in requests.iter() {
                 slot.used[usize::from(id)] += sign * amount;
-                row[usize::from(id)] -= sign * amount;
+                let free = &mut self.free.row_mut(index)[usize::from(id)];
+                let before = *free;
+                *free -= sign * amount;
+                self.most_free.renew(&self.free, index, id, before);
             }
         }
     }
@@ -239,6 +247,7 @@ impl Cluster {
         {
             self.node_index.remove(&slot.name);
             self.free.row_mut(index).fill(0);
+            self.most_free.renew_all(&self.free, index);
         }
     }
 }
