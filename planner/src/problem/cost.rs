@@ -6,6 +6,7 @@ use crate::model::{CPU, PodIndex, UnitKind};
 use crate::problem::Problem;
 use crate::problem::elsewhere::AfterPlan;
 use crate::problem::potential_victims::{UnitIndex, weight};
+use std::cmp::Ordering;
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
@@ -45,6 +46,30 @@ impl Cost {
             stranded_pods: problem.elsewhere.map_or(0, |elsewhere| elsewhere.stranded(&after)),
             lost_work: problem.lost_work(victims),
             ..self
+        }
+    }
+
+    /// Returns the cheaper one of two choices of victims for these members, with its cost; the first one if they cost the same. What the
+    /// victims lose is counted for the result only, unless both are equal before.
+    pub(crate) fn cheaper(
+        problem: &Problem<'_>,
+        first: Vec<UnitIndex>,
+        second: Vec<UnitIndex>,
+        placed: &[(PodIndex, Rank)],
+    ) -> (Vec<UnitIndex>, Self) {
+        let with_losses = |victims: Vec<UnitIndex>, cost: Self| {
+            let cost = cost.with_losses(problem, &victims, placed);
+            (victims, cost)
+        };
+        let (one, other) = (Self::of_evictions(problem, &first), Self::of_evictions(problem, &second));
+        match one.bound().cmp(&other.bound()) {
+            Ordering::Less => with_losses(first, one),
+            Ordering::Greater => with_losses(second, other),
+            Ordering::Equal if first == second => with_losses(first, one),
+            Ordering::Equal => {
+                let (first, second) = (with_losses(first, one), with_losses(second, other));
+                if second.1 < first.1 { second } else { first }
+            }
         }
     }
 

@@ -233,27 +233,27 @@ impl Gang<'_, '_> {
         touched.sort_unstable();
         touched.dedup();
         if touched.is_empty() {
-            return self.put_back(few);
+            let victims = self.put_back(few);
+            let cost = Cost::of(self.problem, &victims, &self.placed);
+            return (victims, cost);
         }
         touched.extend(&self.doomed);
         let still: Vec<usize> = touched.iter().copied().filter(|unit| !self.matrix.gone[*unit]).collect();
         self.matrix.flip_all(&still);
         let all = self.reprieve(touched);
-        let (all, few) = (self.put_back(all), self.costed(few));
-        if few.1 < all.1 { few } else { all }
+        let (all, few) = (self.put_back(all), self.numbered(few));
+        Cost::cheaper(self.problem, all, few, &self.placed)
     }
 
-    /// Puts the victims back into the matrix. Returns them as units, with their cost.
-    fn put_back(&mut self, victims: Vec<usize>) -> (Vec<UnitIndex>, Cost) {
+    /// Puts the victims back into the matrix. Returns them as the problem numbers them.
+    fn put_back(&mut self, victims: Vec<usize>) -> Vec<UnitIndex> {
         self.matrix.flip_all(&victims);
-        self.costed(victims)
+        self.numbered(victims)
     }
 
-    /// Returns the victims as units, with their cost.
-    fn costed(&self, victims: Vec<usize>) -> (Vec<UnitIndex>, Cost) {
-        let victims: Vec<UnitIndex> = victims.into_iter().map(|unit| self.matrix.units[unit].number).collect();
-        let cost = Cost::of(self.problem, &victims, &self.placed);
-        (victims, cost)
+    /// Returns units as the problem numbers them.
+    fn numbered(&self, units: Vec<usize>) -> Vec<UnitIndex> {
+        units.into_iter().map(|unit| self.matrix.units[unit].number).collect()
     }
 
     /// Reprieves units, the most important first; all of `units` are removed before. Returns those that cannot be reprieved, from the

@@ -291,8 +291,14 @@ fn best_victims(
         let mut room = with_plan(problem, room, units, &placed);
         room.holds(&placed, |_| true).then(|| reprieve(problem, &mut room, &placed, units))
     });
-    let costed = [all, few].into_iter().flatten().map(|victims| (Cost::of(problem, &victims, &placed), victims));
-    costed.min_by(|a, b| a.0.cmp(&b.0)).map(|(cost, victims)| (victims, cost))
+    match (all, few) {
+        (Some(all), Some(few)) => Some(Cost::cheaper(problem, all, few, &placed)),
+        (all, few) => {
+            let victims = all.or(few)?;
+            let cost = Cost::of(problem, &victims, &placed);
+            Some((victims, cost))
+        }
+    }
 }
 
 /// Returns true if no guaranteed budget is violated by evicting these units.
