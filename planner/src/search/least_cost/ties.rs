@@ -31,12 +31,16 @@ pub(super) fn settle(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Can
 /// Returns the victims after exchanges; `None` if there are none.
 fn exchanged(problem: &Problem<'_>, room: &Occupancy<'_>, best: &CandidatePlan) -> Option<Vec<UnitIndex>> {
     let elsewhere = problem.elsewhere.filter(|_| !room.looks_around())?;
-    let after = problem.after(&best.victims, &best.placed)?;
     let units = &problem.potential.units;
     let single = |unit: UnitIndex| match (&units[unit].pods[..], units[unit].kind) {
         ([pod], UnitKind::Pod) => Some(*pod),
         _ => None,
     };
+    // Groups are not exchanged.
+    if !best.victims.iter().any(|unit| single(*unit).is_some()) {
+        return None;
+    }
+    let after = problem.after(&best.victims, &best.placed)?;
     let loss = |unit: UnitIndex, pod: PodIndex| -> Loss {
         let started = units[unit].started.unwrap_or(i64::MAX);
         (!elsewhere.fits_elsewhere(pod, &after), problem.lost_work(&[unit]), Reverse(started))
