@@ -376,6 +376,11 @@ pub(crate) const PACKING_TRIES: usize = 1_500;
 /// Beyond: they are found among the pods of the node.
 pub(crate) const SMALL_UNIT: usize = 16;
 
+/// Nodes among which one is found by binary search.
+/// Why: a table of all nodes takes longer to fill than such a search, and a decision for one pod examines its candidate nodes one by one.
+/// Beyond: it is found in a table of all nodes.
+pub(crate) const FEW_NODES: usize = 16;
+
 /// If the budgets of some pods, added up over the pods, are more than one in this number of all budgets, the counts of all are copied.
 /// Why: copying an entry of a table takes less time than inserting one into a map.
 /// Beyond: only the counts of these budgets are copied.

@@ -1,5 +1,6 @@
 //! The nodes of a decision, in the order of their names, and the topology domains they form.
 
+use crate::limits::FEW_NODES;
 use crate::model::{Cluster, Node, NodeIndex, PodIndex};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ pub(crate) struct Nodes<'a> {
 struct Chosen {
     /// Their positions in the order of all nodes, ascending.
     places: Vec<Rank>,
-    /// By position among all nodes: one more than the rank here, or 0 if the node is not included.
+    /// By position among all nodes: one more than the rank here, or 0 if the node is not included. Empty if they are few.
     ranks: Vec<u32>,
     suit: bool,
 }
@@ -45,8 +46,11 @@ impl<'a> Nodes<'a> {
     /// Creates a list of some nodes; `places` are their ranks among all nodes, ascending.
     fn chosen(cluster: &'a Cluster, places: Vec<Rank>, suit: bool) -> Self {
         let order = cluster.node_order();
-        let mut ranks = vec![0; order.len()];
-        (1u32..).zip(&places).for_each(|(rank, place)| ranks[*place] = rank);
+        let mut ranks = Vec::new();
+        if places.len() > FEW_NODES {
+            ranks.resize(order.len(), 0);
+            (1u32..).zip(&places).for_each(|(rank, place)| ranks[*place] = rank);
+        }
         Self { cluster, order, chosen: Some(Chosen { places, ranks, suit }) }
     }
 
@@ -64,6 +68,7 @@ impl<'a> Nodes<'a> {
     pub(crate) fn local(&self, place: Rank) -> Option<Rank> {
         match &self.chosen {
             None => Some(place),
+            Some(chosen) if chosen.ranks.is_empty() => chosen.places.binary_search(&place).ok(),
             Some(chosen) => (chosen.ranks[place] as usize).checked_sub(1),
         }
     }
