@@ -6,7 +6,7 @@ use super::{alike, domains};
 use crate::api::{Context, Decision, Preemptor, Shortfall, Unknown};
 use crate::filters::{Nodes, Rank};
 use crate::index::Prospects;
-use crate::model::Cluster;
+use crate::model::{Cluster, PodIndex};
 use crate::problem::{Demand, Elsewhere, InFlight};
 use giveway_crds::policy::PreemptionPolicy;
 
@@ -27,7 +27,13 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
 
 /// Returns the first member whose constraints exceed an upper bound, as an unknown requirement.
 fn too_much(cluster: &Cluster, demand: &Demand) -> Option<Unknown> {
-    let mut pods = demand.members.iter().filter_map(|member| cluster.pod_at(*member));
+    // Members of one class, which mostly follow each other, have the same constraints.
+    let mut last = None;
+    let new_class = |member: &&PodIndex| {
+        let class = Some(cluster.row(**member).class);
+        std::mem::replace(&mut last, class) != class
+    };
+    let mut pods = demand.members.iter().filter(new_class).filter_map(|member| cluster.pod_at(*member));
     let (pod, excess) = pods.find_map(|pod| Some((pod, pod.constraints.excess()?)))?;
     Some(of_members(cluster, demand, vec![format!("pod {} has {excess}", pod.key.name)]))
 }

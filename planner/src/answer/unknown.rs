@@ -25,10 +25,13 @@ pub(super) fn of_members(cluster: &Cluster, demand: &Demand, why: Vec<String>) -
 /// Returns, as words, the requested extended resources that a DeviceClass serves and that a suitable node does not offer itself:
 /// kube-scheduler looks for devices on such a node (KEP-5004). Where no effort is left to find such a node, there may be one.
 fn served_elsewhere(cluster: &Cluster, members: &[PodIndex]) -> impl Iterator<Item = String> {
-    let mut examples: BTreeMap<_, &Pod> = BTreeMap::new();
+    let (mut examples, mut last) = (BTreeMap::<_, &Pod>::new(), None);
     for member in members {
-        if let Some(pod) = cluster.pod_at(*member) {
-            examples.entry(cluster.row(*member).class).or_insert(pod);
+        let class = cluster.row(*member).class;
+        if last.replace(class) != Some(class)
+            && let Some(pod) = cluster.pod_at(*member)
+        {
+            examples.entry(class).or_insert(pod);
         }
     }
     let (nodes, effort) = (Nodes::new(cluster), Effort::of_words());

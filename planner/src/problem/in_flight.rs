@@ -50,7 +50,8 @@ pub(crate) struct InFlight {
 impl InFlight {
     /// Returns the differences that result from a preemptor and from the decisions in flight.
     pub(crate) fn new(cluster: &Cluster, demand: &Demand, context: &Context) -> Self {
-        let own = demand.members.iter().copied().collect();
+        // Most members have no reservation: those are not looked up.
+        let own = demand.members.iter().copied().filter(|member| cluster.has_reservation(*member)).collect();
         let reserved = Reserved { priority: demand.priority, respect: context.respect, own };
         let pods = |uids: &BTreeSet<SmolStr>| -> BTreeSet<PodIndex> {
             uids.iter().filter_map(|uid| cluster.pod_with_uid(uid)).collect()

@@ -12,7 +12,7 @@ pub(crate) struct Reserved {
     pub(crate) priority: i32,
     /// Which reservations it respects.
     pub(crate) respect: Respect,
-    /// Its own pods, which reserve nothing against themselves.
+    /// Those of its own pods for which capacity is set aside, which reserve nothing against themselves.
     pub(crate) own: BTreeSet<PodIndex>,
 }
 

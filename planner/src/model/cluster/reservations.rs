@@ -148,6 +148,11 @@ impl Cluster {
         self.reservations.repelling.iter().filter_map(|pod| Some((*pod, self.reservation_at(*pod)?)))
     }
 
+    /// Returns true if capacity is set aside for a pod, also on a node that does not exist.
+    pub(crate) fn has_reservation(&self, index: PodIndex) -> bool {
+        self.reservations.pods.contains_key(&index)
+    }
+
     /// The node on which capacity is set aside for a pod.
     pub(crate) fn reserved_node(&self, index: PodIndex) -> Option<NodeIndex> {
         self.node_index(&self.reservations.pods.get(&index)?.node)
