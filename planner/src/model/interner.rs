@@ -50,6 +50,18 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// Replaces parts of a newer version of a pod by the equal parts of the known version, of which it has the labels and the equivalence
+    /// class. No part is looked up unless something else that pods share changed.
+    pub(super) fn share_known(&mut self, pod: &mut Pod, known: &Pod) {
+        if pod.origin != known.origin {
+            self.share(pod, &known.class);
+            return;
+        }
+        pod.origin = Arc::clone(&known.origin);
+        pod.labels.common = Arc::clone(&known.labels.common);
+        pod.labels.of_owner = Arc::clone(&known.labels.of_owner);
+    }
+
     /// Replaces parts of a pod by the equal parts that are stored, and its equivalence class by an equal one.
     pub(super) fn share(&mut self, pod: &mut Pod, class: &Arc<EquivalenceClass>) {
         if !Arc::ptr_eq(&pod.origin.class, class) {

@@ -10,7 +10,7 @@ impl Cluster {
         let node = self.node_slot_of(&mut pod);
         let key = pod.key.clone();
         let Some(slot) = self.pods.get_mut(index) else { return };
-        self.shared.share(&mut pod, &slot.pod.class);
+        self.shared.share_known(&mut pod, &slot.pod);
         let (old, left) = (std::mem::replace(&mut slot.pod, pod), std::mem::replace(&mut slot.node, node));
         let group = slot.group;
         self.special.renew(index, (&old, left.is_some()), slot);
