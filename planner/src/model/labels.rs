@@ -83,6 +83,17 @@ impl Labels {
         self.get(key).is_some()
     }
 
+    /// Returns true if these are the labels of an object.
+    pub(super) fn equal(&self, labels: &LabelMap) -> bool {
+        let number = self.common.len() + self.of_owner.len() + self.own.len();
+        let mut common = self.common.iter().peekable();
+        number == labels.len()
+            && labels.iter().all(|(key, value)| match common.next_if(|(known, _)| *known == key) {
+                Some((_, known)) => known == value,
+                None => self.known().any(|(known, text)| known == key && text == value),
+            })
+    }
+
     /// Returns all labels, in an order that depends on nothing but their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let common = self.common.iter().map(|(key, value)| (key.as_str(), value.as_str()));
@@ -124,6 +135,18 @@ mod tests {
         assert!(map.iter().all(|(key, value)| labels.get(key) == Some(value.as_str()) && labels.contains_key(key)));
         assert_eq!(labels.iter().map(|(key, value)| (key.into(), value.into())).collect::<LabelMap>(), map);
         assert_eq!((labels.get("other"), labels.contains_key("other")), (None, false));
+        assert!(labels.equal(&map));
+        for key in map.keys() {
+            let without: LabelMap =
+                map.iter().filter(|(other, _)| *other != key).map(|(k, v)| (k.clone(), v.clone())).collect();
+            let other_value =
+                LabelMap::from_iter(without.clone().into_iter().chain([(key.clone(), "other".to_owned())]));
+            let other_key =
+                LabelMap::from_iter(without.clone().into_iter().chain([(format!("{key}-2"), map[key].clone())]));
+            for different in [without, other_value, other_key] {
+                assert!(!labels.equal(&different), "{different:?}");
+            }
+        }
     }
 
     #[test]

@@ -209,19 +209,28 @@ impl Pod {
         self.group.as_ref().map(|group| ObjectKey::new(&self.key.namespace, group))
     }
 
-    /// Reads a pod; `native_group` is what it names in `spec.schedulingGroup`. With an error when a quantity cannot be read: then it is
-    /// one that kube-scheduler counts as nothing.
+    /// Returns the key of a pod.
+    ///
+    /// # Errors
+    /// It has no name.
+    pub(super) fn key_of(pod: &PodObject) -> Result<ObjectKey, ModelError> {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        match pod.metadata.name.as_deref() {
+            Some(name) => Ok(ObjectKey::new(namespace, name)),
+            None => Err(ModelError::nameless("Pod", namespace.to_owned(), "metadata.name")),
+        }
+    }
+
+    /// Reads a pod with this key; `native_group` is what it names in `spec.schedulingGroup`. The labels are shared with the known version
+    /// of the pod if they are equal. With an error when a quantity cannot be read: then it is one that kube-scheduler counts as nothing.
     pub(super) fn from_object(
         pod: &PodObject,
+        key: ObjectKey,
         native_group: Option<&str>,
         names: &ResourceNames,
-    ) -> Result<(Self, Option<ModelError>), ModelError> {
+        known: Option<&Self>,
+    ) -> (Self, Option<ModelError>) {
         let metadata = &pod.metadata;
-        let namespace = metadata.namespace.clone().unwrap_or_default();
-        let Some(name) = metadata.name.clone() else {
-            return Err(ModelError::nameless("Pod", namespace, "metadata.name"));
-        };
-        let key = ObjectKey::new(namespace, name);
         let bound = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|node| !node.is_empty());
         let (requests, unreadable) = requests::of(pod, &key.to_string(), bound, names);
         let (no_spec, no_status) = (PodSpec::default(), PodStatus::default());
@@ -238,8 +247,9 @@ impl Pod {
         let conditions = status.conditions.as_deref().unwrap_or_default();
         let mut owners = metadata.owner_references.iter().flatten();
         let owner = owners.find(|owner| owner.controller == Some(true));
-        let constraints =
-            Constraints::from_spec(spec, &key.namespace, metadata.labels.as_ref().unwrap_or(&BTreeMap::new()));
+        let no_labels = BTreeMap::new();
+        let own_labels = metadata.labels.as_ref().unwrap_or(&no_labels);
+        let constraints = Constraints::from_spec(spec, &key.namespace, own_labels);
         let origin = Origin {
             group,
             priority: spec.priority.unwrap_or(0),
@@ -265,7 +275,10 @@ impl Pod {
         };
         let read = Self {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
-            labels: labels::remembered(metadata.labels.as_ref()).into(),
+            labels: match known.filter(|known| known.labels.equal(own_labels)) {
+                Some(known) => known.labels.clone(),
+                None => labels::remembered(Some(own_labels)).into(),
+            },
             node: spec.node_name.as_deref().filter(|node| !node.is_empty()).map(SmolStr::new),
             nominated_node: status.nominated_node_name.as_deref().filter(|node| !node.is_empty()).map(SmolStr::new),
             phase: match status.phase.as_deref() {
@@ -296,7 +309,7 @@ impl Pod {
             origin: Arc::new(origin),
             key,
         };
-        Ok((read, unreadable))
+        (read, unreadable)
     }
 }
 
@@ -328,7 +341,8 @@ mod tests {
         let mut object = PodObject::default();
         object.metadata.name = Some("p".to_owned());
         object.metadata.labels = Some(labels);
-        let (pod, _) = Pod::from_object(&object, None, &ResourceNames::default()).unwrap();
+        let key = Pod::key_of(&object).unwrap();
+        let (pod, _) = Pod::from_object(&object, key, None, &ResourceNames::default(), None);
         assert_eq!((pod.labels.iter().count(), pod.group.as_deref()), (labels::MOST_OTHERS + 1, Some("g")));
     }
 }

@@ -21,11 +21,14 @@ impl Cluster {
     /// # Errors
     /// Those of [`Cluster::upsert_pod`].
     pub fn upsert_pod_in(&mut self, object: &PodObject, native_group: Option<&str>) -> Result<bool, ModelError> {
-        match Pod::from_object(object, native_group, &self.names)? {
-            (pod, None) => Ok(self.take_in(pod)),
+        let key = Pod::key_of(object)?;
+        let known = self.pod_index(&key);
+        let known_pod = known.and_then(|index| self.pod_at(index));
+        match Pod::from_object(object, key, native_group, &self.names, known_pod) {
+            (pod, None) => Ok(self.take_in(pod, known)),
             (pod, Some(error)) => {
                 if pod.bound() {
-                    self.take_in(pod);
+                    self.take_in(pod, known);
                 } else {
                     self.remove_pod(&pod.key);
                 }
@@ -34,11 +37,11 @@ impl Cluster {
         }
     }
 
-    /// Stores a pod. Returns true if it differs from the stored version.
-    fn take_in(&mut self, mut pod: Pod) -> bool {
+    /// Stores a pod. Returns true if it differs from the stored version, whose index is `known`.
+    fn take_in(&mut self, mut pod: Pod, known: Option<PodIndex>) -> bool {
         self.settle(&mut pod);
         let claims = self.one_pod_claims(&pod);
-        match self.pod_index(&pod.key).and_then(|index| Some((index, self.pod_at(index)?))) {
+        match known.and_then(|index| Some((index, self.pod_at(index)?))) {
             Some((_, known)) if *known == pod => return false,
             Some((index, known)) if known.differs_only_in_progress(&pod) => {
                 let uid = pod.uid.clone();
@@ -46,10 +49,11 @@ impl Cluster {
                 self.note_claims(index);
                 self.recount_held(&uid);
             }
-            _ => {
+            Some(_) => {
                 self.remove_pod(&pod.key);
                 self.insert_pod(pod);
             }
+            None => self.insert_pod(pod),
         }
         self.settle_users(claims);
         true
