@@ -43,7 +43,7 @@ impl Node {
             _ => return Err(ModelError::nameless("Node", String::new(), "metadata.name")),
         };
         let offered = node.status.as_ref().and_then(|s| s.allocatable.as_ref());
-        let amounts = requests::amounts(offered, "Node", &name, "status.allocatable")?;
+        let amounts = requests::amounts(offered, "Node", &name, &"status.allocatable")?;
         let amounts: Vec<_> = amounts.into_iter().map(|(resource, amount)| (names.number(resource), amount)).collect();
         let mut allocatable = vec![0; names.len()];
         for (id, amount) in amounts {

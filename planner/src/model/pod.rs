@@ -232,7 +232,7 @@ impl Pod {
     ) -> (Self, Option<ModelError>) {
         let metadata = &pod.metadata;
         let bound = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|node| !node.is_empty());
-        let (requests, unreadable) = requests::of(pod, &key.to_string(), bound, names);
+        let (requests, unreadable) = requests::of(pod, &key, bound, names);
         let (no_spec, no_status) = (PodSpec::default(), PodStatus::default());
         let (spec, status) = (pod.spec.as_ref().unwrap_or(&no_spec), pod.status.as_ref().unwrap_or(&no_status));
         let annotation = |key: &str| metadata.annotations.as_ref().and_then(|a| a.get(key)).map(String::as_str);

@@ -11,6 +11,7 @@ use crate::limits::MOST_REQUESTED;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod as PodObject, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use std::collections::BTreeMap;
+use std::fmt::{self, Display};
 
 /// Amounts by name of the resource.
 type NamedAmounts<'a> = BTreeMap<&'a str, i128>;
@@ -20,7 +21,12 @@ type Quantities = BTreeMap<String, Quantity>;
 ///
 /// For a pod with a node they are what kube-scheduler counts, even with an error. It counts in 64 bits, and counts an amount that does not
 /// fit into them as zero: a pod that requests `10P` cpu is scheduled, and does not block its node for others.
-pub(super) fn of(pod: &PodObject, object: &str, bound: bool, names: &ResourceNames) -> (Resources, Option<ModelError>) {
+pub(super) fn of(
+    pod: &PodObject,
+    object: &dyn Display,
+    bound: bool,
+    names: &ResourceNames,
+) -> (Resources, Option<ModelError>) {
     let (known, error) = match counted(pod, &RequestReader::strict("Pod", object)) {
         Ok(amounts) => {
             let counts = !bound || amounts.values().all(|amount| fits_64_bits(*amount));
@@ -60,9 +66,9 @@ fn counted<'a>(pod: &'a PodObject, reader: &RequestReader<'_>) -> Result<NamedAm
         }
     }
     reader.pod_level(&counted, status, &mut total)?;
-    let overhead = reader.amounts(spec.overhead.as_ref(), "spec.overhead")?;
-    reader.add(&mut total, &overhead, "spec.overhead")?;
-    let mut rounded = reader.round(total, "spec.containers")?;
+    let overhead = reader.amounts(spec.overhead.as_ref(), &"spec.overhead")?;
+    reader.add(&mut total, &overhead, &"spec.overhead")?;
+    let mut rounded = reader.round(total, &"spec.containers")?;
     rounded.insert("pods", 1);
     Ok(rounded)
 }
@@ -74,8 +80,8 @@ fn counted<'a>(pod: &'a PodObject, reader: &RequestReader<'_>) -> Result<NamedAm
 pub(super) fn amounts<'a>(
     quantities: Option<&'a Quantities>,
     kind: &'static str,
-    object: &str,
-    field: &str,
+    object: &dyn Display,
+    field: &dyn Display,
 ) -> Result<NamedAmounts<'a>, ModelError> {
     let reader = RequestReader::strict(kind, object);
     let amounts = reader.amounts(quantities, field)?;
@@ -128,14 +134,14 @@ impl<'a> CountedContainers<'a> {
     fn total(&self, which: Which, reader: &RequestReader<'_>) -> Result<NamedAmounts<'a>, ModelError> {
         let mut total = NamedAmounts::new();
         for (at, container) in self.spec.containers.iter().enumerate() {
-            let path = format!("spec.containers[{at}]");
+            let path = ContainerPath { list: "spec.containers", at };
             let own = self.container(container, which, &path, reader)?;
             reader.add(&mut total, &own, &path)?;
         }
         let mut sidecars = NamedAmounts::new();
         let mut largest_init = NamedAmounts::new();
         for (at, container) in self.spec.init_containers.iter().flatten().enumerate() {
-            let path = format!("spec.initContainers[{at}]");
+            let path = ContainerPath { list: "spec.initContainers", at };
             let own = self.container(container, which, &path, reader)?;
             if container.restart_policy.as_deref() == Some("Always") {
                 reader.add(&mut total, &own, &path)?;
@@ -156,22 +162,27 @@ impl<'a> CountedContainers<'a> {
         &self,
         container: &'a Container,
         which: Which,
-        path: &str,
+        path: &ContainerPath,
         reader: &RequestReader<'_>,
     ) -> Result<NamedAmounts<'a>, ModelError> {
         if let Some(reported) = self.reported(container, which) {
-            let field = if which == Which::InForce { "resources" } else { "allocatedResources" };
-            return reader.amounts(Some(reported), &format!("status.containerStatuses.{field}"));
+            let in_force = which == Which::InForce;
+            let field = if in_force {
+                "status.containerStatuses.resources"
+            } else {
+                "status.containerStatuses.allocatedResources"
+            };
+            return reader.amounts(Some(reported), &field);
         }
         if self.infeasible {
             return Ok(NamedAmounts::new());
         }
         let Some(resources) = &container.resources else { return Ok(NamedAmounts::new()) };
-        let mut own = reader.amounts(resources.requests.as_ref(), &format!("{path}.resources.requests"))?;
+        let mut own = reader.amounts(resources.requests.as_ref(), &FieldOf(path, "resources.requests"))?;
         // A limit without a request is a request as well; the API server writes it down, a template does not have it yet.
         for (name, quantity) in resources.limits.iter().flatten() {
             if resources.requests.as_ref().is_none_or(|requests| !requests.contains_key(name)) {
-                let (name, amount) = reader.amount(name, quantity, &format!("{path}.resources.limits"))?;
+                let (name, amount) = reader.amount(name, quantity, &FieldOf(path, "resources.limits"))?;
                 own.insert(name, amount);
             }
         }
@@ -179,16 +190,37 @@ impl<'a> CountedContainers<'a> {
     }
 }
 
+/// The path of a container, which is only written in an error.
+struct ContainerPath {
+    list: &'static str,
+    at: usize,
+}
+
+impl Display for ContainerPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]", self.list, self.at)
+    }
+}
+
+/// The path of a field of a container.
+struct FieldOf<'a>(&'a ContainerPath, &'static str);
+
+impl Display for FieldOf<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
 struct RequestReader<'a> {
     kind: &'static str,
-    object: &'a str,
+    object: &'a dyn Display,
     /// Whether what is too large counts as nothing, instead of an error.
     in_64_bits: bool,
 }
 
 impl<'a> RequestReader<'a> {
     /// Creates a reader that rejects quantities that cannot be parsed or counted.
-    fn strict(kind: &'static str, object: &'a str) -> Self {
+    fn strict(kind: &'static str, object: &'a dyn Display) -> Self {
         Self { kind, object, in_64_bits: false }
     }
 
@@ -201,50 +233,68 @@ impl<'a> RequestReader<'a> {
         total: &mut NamedAmounts<'q>,
     ) -> Result<(), ModelError> {
         let Some(resources) = &counted.spec.resources else { return Ok(()) };
-        let asked = self.pod_levels(resources.requests.as_ref(), "spec.resources.requests")?;
+        let asked = self.pod_levels(resources.requests.as_ref(), &"spec.resources.requests")?;
         let reported =
             status.filter(|_| !asked.is_empty()).and_then(|status| Some((status, status.resources.as_ref()?)));
         let mut own = if reported.is_some() && counted.infeasible { NamedAmounts::new() } else { asked };
         if let Some((status, in_force)) = reported {
-            raise(&mut own, &self.pod_levels(in_force.requests.as_ref(), "status.resources.requests")?);
-            raise(&mut own, &self.pod_levels(status.allocated_resources.as_ref(), "status.allocatedResources")?);
+            raise(&mut own, &self.pod_levels(in_force.requests.as_ref(), &"status.resources.requests")?);
+            raise(&mut own, &self.pod_levels(status.allocated_resources.as_ref(), &"status.allocatedResources")?);
         }
         total.extend(own);
         for (name, quantity) in resources.limits.iter().flatten().filter(|(name, _)| is_pod_level(name)) {
-            let (name, amount) = self.amount(name, quantity, "spec.resources.limits")?;
+            let (name, amount) = self.amount(name, quantity, &"spec.resources.limits")?;
             total.entry(name).or_insert(amount);
         }
         Ok(())
     }
 
     /// Amounts in nano units of the resources that can be set for a pod as a whole.
-    fn pod_levels<'q>(&self, quantities: Option<&'q Quantities>, field: &str) -> Result<NamedAmounts<'q>, ModelError> {
+    fn pod_levels<'q>(
+        &self,
+        quantities: Option<&'q Quantities>,
+        field: &dyn Display,
+    ) -> Result<NamedAmounts<'q>, ModelError> {
         let all = quantities.into_iter().flatten().filter(|(name, _)| is_pod_level(name));
         all.map(|(name, quantity)| self.amount(name, quantity, field)).collect()
     }
 
     /// Amounts in nano units.
-    fn amounts<'q>(&self, quantities: Option<&'q Quantities>, field: &str) -> Result<NamedAmounts<'q>, ModelError> {
+    fn amounts<'q>(
+        &self,
+        quantities: Option<&'q Quantities>,
+        field: &dyn Display,
+    ) -> Result<NamedAmounts<'q>, ModelError> {
         quantities.into_iter().flatten().map(|(name, quantity)| self.amount(name, quantity, field)).collect()
     }
 
     /// Reads one quantity, which must not be negative.
-    fn amount<'q>(&self, name: &'q str, quantity: &Quantity, field: &str) -> Result<(&'q str, i128), ModelError> {
+    fn amount<'q>(
+        &self,
+        name: &'q str,
+        quantity: &Quantity,
+        field: &dyn Display,
+    ) -> Result<(&'q str, i128), ModelError> {
         let field = || format!("{field}[{name}]");
         let nano = match quantity::parse(&quantity.0) {
             Err(_) if self.in_64_bits => 0,
-            read => read.map_err(|e| ModelError::quantity(self.kind, self.object, field(), e))?,
+            read => read.map_err(|e| ModelError::quantity(self.kind, &self.object.to_string(), field(), e))?,
         };
         if nano < 0 {
             let problem = "must be greater than or equal to 0".to_owned();
-            let (object, value) = (self.object.to_owned(), quantity.0.clone());
+            let (object, value) = (self.object.to_string(), quantity.0.clone());
             return Err(ModelError { kind: self.kind, object, field: field(), value, problem });
         }
         Ok((name, quantity::to_milli(nano)))
     }
 
     /// Adds amounts to a total.
-    fn add<'q>(&self, total: &mut NamedAmounts<'q>, more: &NamedAmounts<'q>, path: &str) -> Result<(), ModelError> {
+    fn add<'q>(
+        &self,
+        total: &mut NamedAmounts<'q>,
+        more: &NamedAmounts<'q>,
+        path: &dyn Display,
+    ) -> Result<(), ModelError> {
         for (name, amount) in more {
             let entry = total.entry(name).or_default();
             *entry = match entry.checked_add(*amount) {
@@ -257,7 +307,7 @@ impl<'a> RequestReader<'a> {
     }
 
     /// From nano units to the scheduler's.
-    fn round<'q>(&self, amounts: NamedAmounts<'q>, path: &str) -> Result<NamedAmounts<'q>, ModelError> {
+    fn round<'q>(&self, amounts: NamedAmounts<'q>, path: &dyn Display) -> Result<NamedAmounts<'q>, ModelError> {
         let round = |(name, nano): (&'q str, i128)| {
             let amount = if name == "cpu" { quantity::ceil_milli(nano) } else { quantity::ceil_unit(nano) };
             match amount {
@@ -270,11 +320,11 @@ impl<'a> RequestReader<'a> {
     }
 
     /// Returns the error for a resource whose total cannot be represented.
-    fn too_large(&self, name: &str, path: &str) -> ModelError {
+    fn too_large(&self, name: &str, path: &dyn Display) -> ModelError {
         ModelError {
             kind: self.kind,
-            object: self.object.to_owned(),
-            field: path.to_owned(),
+            object: self.object.to_string(),
+            field: path.to_string(),
             value: name.to_owned(),
             problem: "asks for more of this resource than can be counted".to_owned(),
         }
