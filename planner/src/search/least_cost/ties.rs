@@ -9,7 +9,7 @@ use crate::model::{PodIndex, UnitKind};
 use crate::problem::{Problem, UnitIndex};
 use crate::search::reprieve::{reprieve, with_plan};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What the eviction of one pod loses, in the order of step 9.
 type Loss = (bool, LostWork, Reverse<i64>);
@@ -40,15 +40,12 @@ fn exchanged(problem: &Problem<'_>, room: &Occupancy<'_>, best: &CandidatePlan) 
     if !best.victims.iter().any(|unit| single(*unit).is_some()) {
         return None;
     }
-    let after = problem.after(&best.victims, &best.placed)?;
-    let loss = |unit: UnitIndex, pod: PodIndex| -> Loss {
-        let started = units[unit].started.unwrap_or(i64::MAX);
-        (!elsewhere.fits_elsewhere(pod, &after), problem.lost_work(&[unit]), Reverse(started))
-    };
     let mut placed_on: BTreeMap<Rank, Vec<(PodIndex, Rank)>> = BTreeMap::new();
     best.placed.iter().for_each(|place| placed_on.entry(place.1).or_default().push(*place));
-    let mut cleared = with_plan(problem, room, &best.victims, &best.placed);
-    let mut victims: BTreeSet<UnitIndex> = best.victims.iter().copied().collect();
+    let mut evicted = vec![false; units.len()];
+    best.victims.iter().for_each(|unit| evicted[*unit] = true);
+    // The nodes after the plan, if any victim has an alternative.
+    let mut state = None;
     let (mut looks, mut changed) = (REPLACEMENT_LOOKS, false);
     for victim in &best.victims {
         let Some(pod) = single(*victim) else { continue };
@@ -59,23 +56,35 @@ fn exchanged(problem: &Problem<'_>, room: &Occupancy<'_>, best: &CandidatePlan) 
         if looks == 0 {
             break;
         }
-        let own = loss(*victim, pod);
         let like = |unit: UnitIndex, other: PodIndex| {
             let budgets = problem.budgets.of_pod(other);
             units[unit].priority == units[*victim].priority
                 && (budgets.is_empty() || budgets == problem.budgets.of_pod(pod))
         };
-        let others = problem.potential.on[rank].iter().copied().filter(|unit| !victims.contains(unit));
+        let others = problem.potential.on[rank].iter().copied().filter(|unit| !evicted[*unit]);
         let others = others.filter_map(|unit| Some((unit, single(unit).filter(|other| like(unit, *other))?)));
-        let mut cheaper: Vec<(Loss, UnitIndex, PodIndex)> =
-            others.map(|(unit, other)| (loss(unit, other), unit, other)).filter(|(loss, ..)| *loss < own).collect();
+        let others: Vec<(UnitIndex, PodIndex)> = others.collect();
+        if others.is_empty() {
+            continue;
+        }
+        if state.is_none() {
+            let after = problem.after(&best.victims, &best.placed)?;
+            state = Some((after, with_plan(problem, room, &best.victims, &best.placed)));
+        }
+        let Some((after, cleared)) = &mut state else { continue };
+        let loss = |unit: UnitIndex, pod: PodIndex| -> Loss {
+            let started = units[unit].started.unwrap_or(i64::MAX);
+            (!elsewhere.fits_elsewhere(pod, after), problem.lost_work(&[unit]), Reverse(started))
+        };
+        let own = loss(*victim, pod);
+        let others = others.into_iter().map(|(unit, other)| (loss(unit, other), unit, other));
+        let mut cheaper: Vec<(Loss, UnitIndex, PodIndex)> = others.filter(|(loss, ..)| *loss < own).collect();
         cheaper.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| problem.potential.compare(b.1, a.1)));
         for (_, unit, other) in cheaper.into_iter().take(REPLACEMENT_TRIES) {
             cleared.put(&[pod]);
             cleared.take(&[other]);
             if cleared.holds_here(placed, |_| true) {
-                victims.remove(victim);
-                victims.insert(unit);
+                (evicted[*victim], evicted[unit]) = (false, true);
                 changed = true;
                 break;
             }
@@ -83,5 +92,5 @@ fn exchanged(problem: &Problem<'_>, room: &Occupancy<'_>, best: &CandidatePlan) 
             cleared.take(&[pod]);
         }
     }
-    changed.then(|| victims.into_iter().collect())
+    changed.then(|| (0..units.len()).filter(|unit| evicted[*unit]).collect())
 }
