@@ -9,6 +9,7 @@ use super::node_capacity::{CapacityReader, NodeCapacity, OwnSums, Scale};
 use super::violations::Violations;
 use crate::api::{Refusal, Respect};
 use crate::filters::{Nodes, Rank, unsuitable};
+use crate::limits::NODES_READ_AHEAD;
 use crate::model::{BudgetIndex, Change, Cluster, EquivalenceClass, NodeIndex, Pod, UnitRef};
 use crate::problem::{Difference, InFlight};
 use std::collections::{BTreeMap, BTreeSet};
@@ -211,7 +212,10 @@ impl Capacities {
             at_risk: if fresh { at_risk.list(nodes) } else { at_risk },
             own: OwnSums::default(),
         };
-        for rank in &stale.nodes {
+        for (number, rank) in stale.nodes.iter().enumerate() {
+            if fresh && number % NODES_READ_AHEAD == 0 {
+                reader.fetch(stale.nodes[number..].iter().take(NODES_READ_AHEAD));
+            }
             let is_new = fresh || stale.new.binary_search(rank).is_ok();
             let refusal = if is_new {
                 unsuitable(example, nodes.at(*rank)).map(Box::new)

@@ -9,7 +9,9 @@ use super::violations::Risk;
 use crate::api::Refusal;
 use crate::filters::{Nodes, Rank, about};
 use crate::limits::{MOST_IN_SUMS, MOST_RESOURCES};
-use crate::model::{ClassId, Cluster, EquivalenceClass, Node, NodeIndex, PodIndex, ResourceId, Row, clamped};
+use crate::model::{
+    ClassId, Cluster, EquivalenceClass, Evictable, Node, NodeIndex, PodIndex, ResourceId, Row, clamped,
+};
 use crate::problem::{Difference, InFlight};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -269,6 +271,17 @@ impl OwnSums {
 }
 
 impl CapacityReader<'_> {
+    /// Reads parts of these nodes in advance, so that the processor waits for many memory accesses at the same time.
+    pub(crate) fn fetch<'r>(&self, ranks: impl Iterator<Item = &'r Rank>) {
+        let read = |rank: &Rank| {
+            let node = self.nodes.index(*rank);
+            let sums = self.cluster.evictable_on(node).map_or(0, Evictable::fetch);
+            let free = self.cluster.free().row(node).first().copied().unwrap_or(0);
+            sums ^ clamped(free) ^ i64::from(self.nodes.at(*rank).unschedulable)
+        };
+        std::hint::black_box(ranks.map(read).fold(0_i64, |seen, read| seen ^ read));
+    }
+
     /// Computes the capacity of a node.
     pub(crate) fn look(&mut self, rank: Rank, refusal: Option<Box<Refusal>>) -> NodeCapacity {
         let (cluster, scale, node) = (self.cluster, self.scale, self.nodes.index(rank));

@@ -47,7 +47,7 @@ pub use unit_kind::UnitKind;
 
 pub(crate) use affinity::{AffinityTerm, NamespaceSet, SpreadConstraint};
 pub(crate) use changes::Change;
-pub(crate) use cluster::{AssumedFree, CandidatePages, clamped};
+pub(crate) use cluster::{AssumedFree, CandidatePages, Evictable, clamped};
 pub(crate) use constraints::{Constraints, Exclusive, NodeTerm, Requirement};
 pub(crate) use equivalence::{ClassId, EquivalenceClass};
 pub(crate) use memory::CacheSlot;
