@@ -242,7 +242,7 @@ impl FromCapacities<'_> {
         let search = |rank| {
             let effort = Effort::of_node();
             let before = effort.left();
-            let choice = on_one_node(alike, None, &effort, rank, |_, _, choice, _| choice);
+            let choice = on_one_node(alike, None, &effort, rank, None, |_, _, choice, _| choice);
             Searched { choice, looks: LOOKS_AT_A_NODE + before - effort.left() }
         };
         let best = best_nodes.best(
@@ -254,14 +254,18 @@ impl FromCapacities<'_> {
         let best = best?;
         let candidates = self.capacities.totals.candidates;
         let elsewhere = Some(alike.elsewhere);
-        let cost = |rank: &Rank| {
-            on_one_node(alike, elsewhere, &Effort::of_node(), *rank, |_, _, choice, _| (choice.cost, *rank))
+        let on = |rank: &Rank| {
+            on_one_node(alike, elsewhere, &Effort::of_node(), *rank, None, |_, found, _, _| (*rank, found))
         };
-        let rank = match best.ranks.as_slice() {
-            [only] => *only,
-            several => several.iter().filter_map(cost).min()?.1,
+        let (rank, known) = match best.ranks.as_slice() {
+            [only] => (*only, None),
+            several => {
+                let found = several.iter().filter_map(on);
+                let (rank, found) = found.min_by(|a, b| (a.1.cost, a.0).cmp(&(b.1.cost, b.0)))?;
+                (rank, Some(found))
+            }
         };
-        on_one_node(alike, elsewhere, &Effort::of_node(), rank, |problem, found, choice, room| {
+        on_one_node(alike, elsewhere, &Effort::of_node(), rank, known, |problem, found, choice, room| {
             let trace = kep5710::nodes_in_words(candidates, nodes.len(), &nodes.at(rank).name, &choice.cost);
             let mut found = Found { trace, least: best.least, ..found };
             found.tell_outcome(context.strategy);
@@ -276,12 +280,14 @@ fn of_amounts<'n>(cluster: &'n Cluster, nodes: &'n Nodes<'n>, in_flight: &InFlig
     Occupancy::of_amounts(cluster, nodes, &in_flight.reserved.among(cluster, ranks))
 }
 
-/// Returns what a strategy chooses on one node; `None` if there is no choice. Without `elsewhere`, the choice depends on the node alone.
+/// Calls `then` with what a strategy chooses on one node, which is searched unless it is `known`; `None` if there is no choice. Without
+/// `elsewhere`, the choice depends on the node alone.
 fn on_one_node<T>(
     alike: &Alike<'_>,
     elsewhere: Option<&Elsewhere<'_>>,
     effort: &Effort,
     rank: Rank,
+    known: Option<Found>,
     then: impl FnOnce(&Problem<'_>, Found, NodeChoice, Occupancy<'_>) -> T,
 ) -> Option<T> {
     let &Alike { cluster, demand, context, in_flight, .. } = alike;
@@ -291,11 +297,14 @@ fn on_one_node<T>(
     problem.elsewhere = elsewhere;
     problem.consider_victims(i32::MAX);
     let room = problem.room_then();
-    let first = kep5710::search(&problem, &room);
-    let found = match context.strategy {
-        Strategy::LeastCost => least_cost::one_pod(&problem, &room, first)?,
-        Strategy::Kep5710 => first?,
+    let search = || {
+        let first = kep5710::search(&problem, &room);
+        match context.strategy {
+            Strategy::LeastCost => least_cost::one_pod(&problem, &room, first),
+            Strategy::Kep5710 => first,
+        }
     };
+    let found = known.or_else(search)?;
     let choice = NodeChoice { cost: found.cost, proven: found.is_proven() };
     Some(then(&problem, found, choice, room))
 }
