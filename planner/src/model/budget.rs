@@ -2,7 +2,7 @@
 
 use super::error::ModelError;
 use super::labels::LabelSet;
-use super::pod::Pod;
+use super::pod::{Pod, nanoseconds};
 use super::selector::Selector;
 use super::unit::Row;
 use crate::limits::MOST_SELECTOR_RULES;
@@ -11,7 +11,6 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use smol_str::SmolStr;
 use std::collections::BTreeMap;
-use std::collections::BTreeSet;
 
 /// Returns the selector unchanged, or, above the bound on its rules, a selector that matches every pod of the namespace. The latter
 /// protects at least as many pods, and matching thousands of pods against it takes no noticeable time.
@@ -39,8 +38,9 @@ pub struct Budget {
     /// Whether pods that are not ready may be evicted even at 0 allowed disruptions (`unhealthyPodEvictionPolicy`): always, or because as
     /// many as desired are healthy.
     pub unready_may_be_evicted: bool,
-    /// Names of pods whose eviction was granted and is not observed yet; they are counted already.
-    pub disrupted_pods: BTreeSet<String>,
+    /// Pods whose eviction was granted and is not observed yet, by name, with the time of the grant in ns since the epoch; they are counted
+    /// already.
+    pub disrupted_pods: BTreeMap<String, i64>,
     /// `None` matches nothing, the empty selector everything in the namespace.
     selector: Option<Selector>,
 }
@@ -69,7 +69,7 @@ impl Budget {
             disrupted_pods: status
                 .iter()
                 .flat_map(|s| s.disrupted_pods.iter().flatten())
-                .map(|(p, _)| p.clone())
+                .map(|(pod, since)| (pod.clone(), nanoseconds(since).unwrap_or(i64::MAX)))
                 .collect(),
             selector: spec.and_then(|s| s.selector.as_ref()).map(bounded),
         })
@@ -86,9 +86,12 @@ impl Budget {
         !self.exempts(pod.unstarted(), pod.ready) && !self.has_granted(pod)
     }
 
-    /// Returns true if the eviction of this pod was granted already and is counted in the budget's status.
+    /// Returns true if the eviction of this pod was granted already and is counted in the budget's status. An entry stays for up to two
+    /// minutes: for a pod that was created later under the same name, as by a StatefulSet, the eviction API counts a disruption of its own.
     pub(crate) fn has_granted(&self, pod: &Pod) -> bool {
-        self.disrupted_pods.contains(pod.key.name.as_str())
+        let since = self.disrupted_pods.get(pod.key.name.as_str());
+        // The API stores times in whole seconds.
+        since.is_some_and(|since| pod.created.is_none_or(|created| *since >= created))
     }
 
     /// Returns true if the budget counts the pod with this row; `pod` is called only if the row does not suffice.
@@ -111,7 +114,25 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::resources::ResourceNames;
     use serde_json::json;
+
+    #[test]
+    fn an_entry_of_an_evicted_pod_does_not_count_for_a_recreated_pod_of_its_name() {
+        let object = json!({"metadata": {"name": "b"}, "spec": {"selector": {}}, "status": {"currentHealthy": 0, "desiredHealthy": 0,
+            "disruptionsAllowed": 0, "expectedPods": 0, "disruptedPods": {"web-0": "2026-01-01T00:01:00Z"}}});
+        let budget = Budget::from_object(&serde_json::from_value(object).unwrap()).unwrap();
+        let counts = |name: &str, created: Option<&str>| {
+            let metadata = json!({"namespace": "d", "name": name, "creationTimestamp": created});
+            let pod = json!({"metadata": metadata, "spec": {"nodeName": "n1", "containers": []}, "status": {"phase": "Running"}});
+            let read = Pod::from_object(&serde_json::from_value(pod).unwrap(), None, &ResourceNames::default());
+            budget.counts(&read.unwrap().0)
+        };
+        assert!(!counts("web-0", Some("2026-01-01T00:00:00Z")), "its eviction was granted");
+        assert!(!counts("web-0", None), "when it was created is not known");
+        assert!(counts("web-0", Some("2026-01-01T00:01:30Z")), "it was created after the eviction");
+        assert!(counts("web-1", Some("2026-01-01T00:00:00Z")));
+    }
 
     #[test]
     fn a_selector_of_thousands_of_rules_selects_everything_and_any_other_what_it_says() {
