@@ -15,6 +15,8 @@ const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 pub(super) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// Access mode of a claim that only one pod in the cluster may use at a time.
 const ONE_POD: &str = "ReadWriteOncePod";
+/// Access mode of a claim whose volume one node at a time can attach.
+const ONE_NODE: &str = "ReadWriteOnce";
 /// Label of a node by which local volumes name it.
 pub(super) const HOST: &str = "kubernetes.io/hostname";
 
@@ -204,6 +206,11 @@ impl VolumeClaim {
             }),
             selected_node: text(metadata.annotations.as_ref().and_then(|annotations| annotations.get(SELECTED_NODE))),
         }
+    }
+
+    /// Returns true if its volume can be attached to one node at a time, but by several pods.
+    pub(super) fn is_for_one_node(&self) -> bool {
+        self.shape.modes == [ONE_NODE]
     }
 }
 

@@ -302,6 +302,44 @@ fn each_member_takes_a_free_volume_of_its_own() {
     assert_eq!(victims(&planned(decide(&cluster, &for_group("g")))), ["on-a"]);
 }
 
+/// The volume is made for the pod that is bound first, and its node affinity can exclude the nodes of the others.
+#[test]
+fn no_pod_is_evicted_for_pods_that_share_a_claim_whose_volume_is_not_made_yet() {
+    let several = "claim data, which several pending pods share, and whose volume decides where all of them fit";
+    let mut gang = full(&[]);
+    class(&mut gang, None, "csi.example.com");
+    local_claim(&mut gang, "data", 10);
+    for member in waiting_gang("g", 50, 2) {
+        add(&mut gang, &if member.0["kind"] == "Pod" { with_claims(member, &["data"]) } else { member });
+    }
+    assert!(why(decide(&gang, &for_group("g"))).contains(several));
+    let mut cluster = full(&["data"]);
+    class(&mut cluster, None, "csi.example.com");
+    local_claim(&mut cluster, "data", 10);
+    assert_eq!(planned(decide(&cluster, &for_pod("p"))).victims.len(), 1, "no other pod uses it");
+    add(&mut cluster, &with_claims(pod("q").priority(9), &["data"]));
+    assert!(why(decide(&cluster, &for_pod("p"))).contains(several));
+    let shared = json!({"storageClassName": "standard", "accessModes": ["ReadWriteMany"]});
+    cluster.upsert_claim(&read(json!({"metadata": {"namespace": NAMESPACE, "name": "data"}, "spec": shared})));
+    assert_eq!(planned(decide(&cluster, &for_pod("p"))).victims.len(), 1, "several nodes can attach it");
+    local_claim(&mut cluster, "data", 10);
+    assert!(why(decide(&cluster, &for_pod("p"))).contains(several));
+    cluster.remove_pod(&key("q"));
+    assert_eq!(planned(decide(&cluster, &for_pod("p"))).victims.len(), 1);
+    // Without a provisioner, one free volume is enough for both.
+    class(&mut cluster, None, "kubernetes.io/no-provisioner");
+    for name in ["a", "b"] {
+        add(&mut cluster, &node(name, 4).label("kubernetes.io/hostname", name));
+    }
+    local(&mut cluster, "pv", "a", 10, "Available");
+    add(&mut cluster, &with_claims(pod("q").priority(9), &["data"]));
+    assert!(matches!(decide(&cluster, &for_pod("p")), Decision::Fits { .. }), "by everything that is known");
+    for name in ["a", "b"] {
+        add(&mut cluster, &pod(&format!("more-on-{name}")).asks("cpu", "3").on(name));
+    }
+    assert!(why(decide(&cluster, &for_pod("p"))).contains(several));
+}
+
 #[test]
 fn zone_labels_of_a_volume_are_compared_with_those_of_the_node() {
     let zone = "topology.kubernetes.io/zone";

@@ -34,16 +34,16 @@ impl Required {
     }
 }
 
-/// The pods that use a claim that only one pod may use.
+/// The pods that use a claim that only one pod may use, or whose volume is not made yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct OnePod {
-    /// The pod on a node that uses it.
+    /// The pod on a node that uses it, if only one pod may.
     user: Option<PodIndex>,
     /// Whether several pending pods need it.
     contested: bool,
 }
 
-/// The claims of a pod that only one pod may use, with their states.
+/// The claims of a pod that only one pod may use, or that are for one node and have no volume yet, with their states.
 pub(in crate::model::cluster) struct OnePodClaims(Vec<(ObjectKey, OnePod)>);
 
 impl Cluster {
@@ -84,7 +84,15 @@ impl Cluster {
                 Some((name, class)) if class.waits => match self.storage.reserved_for(key) {
                     // kube-scheduler has chosen it, or an administrator has.
                     Some(volume) => required.pins.extend(volume.pin.clone()),
-                    None => self.volume_to_be(of, claim, (name, class), required),
+                    None => {
+                        if claim.is_for_one_node() && self.one_pod(key).contested {
+                            says(
+                                "which several pending pods share, and whose volume decides where all of them fit"
+                                    .to_owned(),
+                            );
+                        }
+                        self.volume_to_be(of, claim, (name, class), required);
+                    }
                 },
                 // The controller of volumes binds it, whatever kube-scheduler does.
                 _ => says("which is bound to no volume yet".to_owned()),
@@ -151,18 +159,21 @@ impl Cluster {
         }
     }
 
-    /// Returns which bound pod uses a claim that only one pod may use, and whether several pending pods ask for it.
+    /// Returns which bound pod uses a claim that only one pod may use, and whether several pending pods ask for the claim.
     fn one_pod(&self, key: &ObjectKey) -> OnePod {
         let Some(Users { bound, waiting, .. }) = self.storage.users.get(key) else {
             return OnePod { user: None, contested: false };
         };
-        OnePod { user: bound.first().copied(), contested: waiting.len() > 1 }
+        let is_for_one_pod = self.storage.claims.get(key).is_some_and(|claim| claim.one_pod);
+        OnePod { user: bound.first().copied().filter(|_| is_for_one_pod), contested: waiting.len() > 1 }
     }
 
-    /// Returns the claims of a pod that only one pod may use, before the pod is added, changed or removed.
+    /// Returns the claims of a pod that only one pod may use, or that are for one node and have no volume yet, before the pod is added,
+    /// changed or removed.
     pub(in crate::model::cluster) fn one_pod_claims(&self, pod: &Pod) -> OnePodClaims {
         let keys = pod.claims.iter().map(|claim| ObjectKey::new(&pod.key.namespace, &claim.name));
-        let only = keys.filter(|key| self.storage.claims.get(key).is_some_and(|claim| claim.one_pod));
+        let others_matter = |claim: &VolumeClaim| claim.one_pod || (claim.volume.is_none() && claim.is_for_one_node());
+        let only = keys.filter(|key| self.storage.claims.get(key).is_some_and(others_matter));
         OnePodClaims(only.map(|key| (key.clone(), self.one_pod(&key))).collect())
     }
 
