@@ -28,6 +28,17 @@ fn policies_and_the_fail_closed_webhook_cover_every_label_and_annotation_of_pods
     }
 }
 
+#[test]
+fn no_mutating_webhook_requires_the_name_of_an_object() {
+    let manifests = rendered(&["managedPriorityClasses=all"]);
+    let webhooks = document(&manifests, "MutatingWebhookConfiguration", "giveway");
+    assert!(webhooks.contains("!object.metadata.?name.orValue('').startsWith('system-')"));
+    assert!(
+        !webhooks.contains("object.metadata.name"),
+        "with generateName it does not exist yet, and the condition fails"
+    );
+}
+
 /// Returns the name of each policy about updates by one of Giveway's own accounts, with message and expression of its validations.
 fn policies_about_own_updates(manifests: &str) -> Vec<(String, Vec<(String, String)>)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
