@@ -1,10 +1,9 @@
 //! Specs of the Jobs of an owner, and what a preemption of all pods does to such a Job: the pods of a gang are evicted
 //! together, and a Job without a rule that ignores disruptions counts each eviction as a failure.
 
-use super::OwnerKind;
 use super::templates::Grouped;
 use crate::brief::shorten;
-use crate::json::{First, Json, Text, places};
+use crate::json::{FieldPlace, First, Json, Text};
 use crate::wording::{counted, pods};
 use serde::Deserialize;
 
@@ -283,8 +282,7 @@ impl<'a> JobSpec<'a> {
     }
 }
 
-/// Returns the spec of the Job that a template belongs to; `None` if its kind has none, or if it cannot be read.
-pub fn of_template<'a, J: Json<'a>>(row: &OwnerKind, owner: J, template: &Grouped<J>) -> Option<JobSpec<'a>> {
-    let specs = places(owner, row.jobs?.specs);
-    specs.into_iter().find(|spec| template.place.path.starts_with(&spec.path))?.value?.read()
+/// Returns the spec of the Job that a template belongs to, one of these specs; `None` if its kind has none, or if it cannot be read.
+pub fn of_template<'a, J: Json<'a>>(specs: &[FieldPlace<J>], template: &Grouped<J>) -> Option<JobSpec<'a>> {
+    specs.iter().find(|spec| template.place.path.starts_with(&spec.path))?.value?.read()
 }

@@ -6,6 +6,7 @@ use super::templates::Grouped;
 use super::{OwnerKind, Trap, job};
 use crate::brief::shorten;
 use crate::json::{Json, Text, fields, places};
+use std::cell::OnceCell;
 
 /// A setting with which a gang never starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,12 +48,14 @@ pub fn obstacle<'a, J: Json<'a>>(row: &OwnerKind, owner: J, templates: &[Grouped
             })
         }
         Trap::Annotation { key, unless, on, why } => {
+            let sizes = OnceCell::new();
+            let pods = |gang: usize| sizes.get_or_init(|| sizes_of(row, owner, &gangs)).get(gang).copied();
             let found = on.iter().flat_map(|pattern| places(owner, pattern)).find_map(|place| {
                 let value = place.at(&["annotations", *key])?;
                 let holder = place.path.split_last().map_or(&[][..], |(_, holder)| holder);
-                let is_of = |each: &&&Grouped<J>| each.place.path.starts_with(holder) && pods(row, owner, each) > 1;
                 let is_trap = !unless.is_some_and(|other| place.at(&["annotations", other]).is_some());
-                gangs.iter().find(is_of).filter(|_| is_trap)?;
+                let mut below = gangs.iter().enumerate().filter(|(_, each)| each.place.path.starts_with(holder));
+                below.find(|(gang, _)| pods(*gang) > Some(1)).filter(|_| is_trap)?;
                 Some((format!("{}.annotations[{key}]", place.named()), value))
             });
             found.map(|(field, value)| Obstacle {
@@ -67,15 +70,15 @@ pub fn obstacle<'a, J: Json<'a>>(row: &OwnerKind, owner: J, templates: &[Grouped
     })
 }
 
-/// Returns how many pods a group of this template has, as far as the table knows where that is written; otherwise the
-/// maximum.
-fn pods<'a, J: Json<'a>>(row: &OwnerKind, owner: J, template: &Grouped<J>) -> i64 {
-    match row.size {
-        Size::Field { path, default } => {
-            fields::value(owner, &path.trim_start_matches('/').replace('/', ".")).unwrap_or(default)
-        }
-        _ => job::of_template(row, owner, template).map_or(i64::MAX, |job| job.size()),
+/// Returns how many pods a group of each of these templates has, as far as the table knows where that is written; otherwise the
+/// maximum. The owner is read once for all of them: a user may write hundreds of templates, and megabytes.
+fn sizes_of<'a, J: Json<'a>>(row: &OwnerKind, owner: J, templates: &[&Grouped<J>]) -> Vec<i64> {
+    if let Size::Field { path, default } = row.size {
+        let size = fields::value(owner, &path.trim_start_matches('/').replace('/', ".")).unwrap_or(default);
+        return vec![size; templates.len()];
     }
+    let specs = row.jobs.map_or_else(Vec::new, |jobs| places(owner, jobs.specs));
+    templates.iter().map(|each| job::of_template(&specs, each).map_or(i64::MAX, |job| job.size())).collect()
 }
 
 #[cfg(test)]
@@ -84,7 +87,9 @@ mod tests {
     use crate::keys::{ANNOTATION_MIN_COUNT, LABEL_GANG, LABEL_POD_GROUP};
     use crate::kinds::templates::grouped;
     use crate::kinds::{GangSettings, KINDS};
+    use serde::Deserialize;
     use serde_json::{Value, json};
+    use std::cell::Cell;
 
     fn kind(kind: &str) -> &'static OwnerKind {
         KINDS.iter().find(|row| row.kind == kind).unwrap()
@@ -184,6 +189,41 @@ mod tests {
         let by_selector = json!({EXCLUSIVE: "zone", SELECTOR: "true"});
         assert_eq!(of(2, [by_selector, none(), none()]), None, "JobSet rejects no pod then");
         assert_eq!(of(2, [none(), none(), none()]), None);
+    }
+
+    /// A value that counts how often one of its fields is looked up.
+    #[derive(Clone, Copy)]
+    struct Counting<'v>(&'v Value, &'v Cell<usize>);
+
+    impl<'v> Json<'v> for Counting<'v> {
+        fn below(self, field: &str) -> Vec<(String, Option<Self>)> {
+            self.1.set(self.1.get() + 1);
+            let found = self.0.below(field).into_iter();
+            found.map(|(key, value)| (key, value.map(|value| Self(value, self.1)))).collect()
+        }
+
+        fn is_null(self) -> bool {
+            self.0.is_null()
+        }
+
+        fn read<T: Deserialize<'v>>(self) -> Option<T> {
+            T::deserialize(self.0).ok()
+        }
+    }
+
+    #[test]
+    fn the_effort_for_a_job_set_grows_with_its_jobs_and_not_with_their_square() {
+        let looks = |jobs: usize| {
+            let template = json!({"metadata": {"labels": {LABEL_GANG: "true"}}});
+            let job = json!({"template": {"spec": {"parallelism": 1, "template": template}}});
+            let metadata = json!({"annotations": {EXCLUSIVE: "zone"}});
+            let owner = json!({"metadata": metadata, "spec": {"replicatedJobs": vec![job; jobs]}});
+            let count = Cell::new(0);
+            let (row, owner) = (kind("JobSet"), Counting(&owner, &count));
+            assert_eq!(obstacle(row, owner, &grouped(row, owner, false, &GangSettings::default())), None);
+            count.get()
+        };
+        assert!(looks(200) <= 20 * looks(10), "{} and {}", looks(200), looks(10));
     }
 
     #[test]
