@@ -41,7 +41,10 @@ impl ErrorClass {
             return Self::Budget;
         }
         match status.code {
-            404 => Self::Gone,
+            // A budget was deleted while the API server counted the eviction. The pod still exists.
+            404 if status.message.starts_with("poddisruptionbudgets") => Self::Conflict,
+            404 if is_from_the_api_server(status) => Self::Gone,
+            404 => Self::Outage,
             409 | 422 if names_another_uid(status) => Self::Gone,
             429 if said("disruption budget") => Self::Budget,
             429 => Self::Throttled,
@@ -64,7 +67,7 @@ impl From<kube::Error> for CallError {
                     ErrorClass::Gone => Self::Gone,
                     ErrorClass::Rejected => Self::Rejected(status.message),
                     ErrorClass::Throttled => Self::Unanswered(words()),
-                    ErrorClass::Outage if matches!(status.code, 503 | 504) => Self::Unanswered(words()),
+                    ErrorClass::Outage if matches!(status.code, 502..=504) => Self::Unanswered(words()),
                     ErrorClass::Budget | ErrorClass::Unauthorized | ErrorClass::Conflict | ErrorClass::Outage => {
                         Self::Failed(words())
                     }
@@ -74,6 +77,13 @@ impl From<kube::Error> for CallError {
             other => Self::Failed(other.to_string()),
         }
     }
+}
+
+/// Returns true if the API server reports that an object, or a kind, does not exist. A proxy or load balancer in front of it may answer 404,
+/// too, and says nothing about the object.
+fn is_from_the_api_server(status: &Status) -> bool {
+    let texts = ["\" not found", "could not find the requested resource"];
+    status.reason == "NotFound" && texts.into_iter().any(|text| status.message.ends_with(text))
 }
 
 /// Returns true if the object has another UID than the patch or the precondition. The API server reports that as a conflict, or as a

@@ -65,6 +65,7 @@ fn a_rejection_keeps_the_words_of_the_component_that_rejected() {
         "it is tried again"
     );
     assert!(matches!(words("the API server throttles with a Status: evict"), CallError::Unanswered(_)));
+    assert!(matches!(words("a load balancer has no API server: evict"), CallError::Unanswered(_)), "as 503 and 504");
     assert!(matches!(words("RBAC does not permit it: evict"), CallError::Failed(_)), "it may have just started");
     assert_eq!(words("the pod has another UID: evict"), CallError::Gone);
 }
