@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta, Preconditions};
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, DeleteParams, Patch, PostParams, Preconditions as KubePreconditions};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions as KubePreconditions};
 use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt};
 use serde_json::json;
@@ -32,10 +32,15 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
     if call.rehearsal {
         return match request(&pods, call, None).await {
             Ok(()) => Ok(EvictOutcome::Allowed),
-            // A budget that the plan may violate is not an obstacle. The dry-run DELETE finds out whether anything else
-            // rejects the deletion.
+            // A budget that the plan may violate is not an obstacle. Dry runs of the condition and of DELETE find out whether anything else
+            // rejects them.
             Err(kube::Error::Api(status)) if ErrorClass::of(&status) == ErrorClass::Budget && call.may_force => {
-                delete(&pods, call, None).await.map_or_else(unless_rejected, |()| Ok(EvictOutcome::Allowed))
+                match mark(&pods, call, names).await {
+                    Ok(_) => {
+                        delete(&pods, call, None).await.map_or_else(unless_rejected, |()| Ok(EvictOutcome::Allowed))
+                    }
+                    Err(error) => unless_rejected(error),
+                }
             }
             Err(kube::Error::Api(status)) if ErrorClass::of(&status) == ErrorClass::Budget => {
                 Ok(EvictOutcome::Refused(reason(&status)))
@@ -60,7 +65,10 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
         Ok(()) => Ok(EvictOutcome::Accepted),
         Err(kube::Error::Api(status)) if ErrorClass::of(&status) == ErrorClass::Budget => {
             if call.may_force {
-                let marked = mark(&pods, call, names).await?;
+                let marked = match mark(&pods, call, names).await {
+                    Ok(marked) => marked,
+                    Err(error) => return unless_rejected(error),
+                };
                 if terminates(&marked, call) {
                     return Ok(EvictOutcome::Accepted);
                 }
@@ -103,8 +111,9 @@ fn reason(status: &kube::core::Status) -> String {
     detail.unwrap_or(&status.message).to_owned()
 }
 
-/// Adds the condition `DisruptionTarget`, which shows the pod's owner for which preemptor the pod is deleted. Returns the pod.
-async fn mark(pods: &Api<PodMeta>, call: &EvictCall, names: Names) -> Result<PodMeta, CallError> {
+/// Adds the condition `DisruptionTarget`, which shows the pod's owner for which preemptor the pod is deleted, or only dry-runs that if
+/// `call.rehearsal` is set. Returns the pod.
+async fn mark(pods: &Api<PodMeta>, call: &EvictCall, names: Names) -> Result<PodMeta, kube::Error> {
     let patch = json!({
         "metadata": { "uid": call.uid.as_str() },
         "status": { "conditions": [{
@@ -115,7 +124,8 @@ async fn mark(pods: &Api<PodMeta>, call: &EvictCall, names: Names) -> Result<Pod
             "lastTransitionTime": Timestamp::now().to_string(),
         }]}
     });
-    Ok(pods.patch_status(&call.pod.name, &object::params(), &Patch::Strategic(patch)).await?)
+    let params = PatchParams { dry_run: call.rehearsal, ..object::params() };
+    pods.patch_status(&call.pod.name, &params, &Patch::Strategic(patch)).await
 }
 
 /// Posts to the Eviction API. kube's own `evict` drops the UID precondition, so the Eviction object is posted as a
