@@ -167,7 +167,7 @@ impl Arbiter {
                 Some(None) => flight.drop_plan(PlanState::Cancelled, resumed::addons_switched_off()),
                 None => {}
             }
-            flight.resumed = true;
+            flight.resume();
             flight.postpone_until_due(&self.model.cluster, clock);
             self.plan_store.reopen(&Record::from(&flight));
             self.launch(flight);

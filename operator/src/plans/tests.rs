@@ -359,7 +359,7 @@ fn no_pod_is_evicted_during_the_delay() {
 fn a_resumed_plan_evicts_only_existing_victims_after_it_is_stored_again() {
     let mut run = Run::new();
     run.flight.plan.state = PlanState::Evicting;
-    run.flight.resumed = true;
+    run.flight.resume();
     run.world.pod(TestPod::new("l1", 10).of("low").on("n1").terminating());
     assert_eq!(names(&run.step()), ["nominate g1 n1", "nominate g2 n2"], "not stored in this term yet");
     run.flight.stored = Some(PlanState::Evicting);

@@ -116,7 +116,7 @@ fn a_plan_of_an_earlier_leader_is_for_the_domain_that_the_group_asks_for() {
     let resumed = |domain: Option<StoredDomain>| {
         let mut run = Run::in_a_rack();
         run.flight.plan.domain = domain;
-        run.flight.resumed = true;
+        run.flight.resume();
         run.dropped()
     };
     let of = |key: &str, value: &str| Some(StoredDomain { key: key.into(), value: value.into() });

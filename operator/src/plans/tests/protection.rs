@@ -68,7 +68,7 @@ fn a_plan_continues_if_all_its_victims_are_terminating() {
 #[test]
 fn a_plan_of_an_earlier_leader_is_cancelled_and_its_group_is_not_evicted_further() {
     let mut run = Run::evicting();
-    run.flight.resumed = true;
+    run.flight.resume();
     run.protect("default");
     run.flight.check_resumed(&run.world.model, &Context::default());
     let ending = run.flight.ending.clone().unwrap();

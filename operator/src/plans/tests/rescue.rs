@@ -327,10 +327,10 @@ fn a_taint_that_cannot_be_removed_is_left_to_the_sweep_after_a_while() {
 #[test]
 fn a_plan_of_an_earlier_leader_is_checked_by_its_own_rules() {
     let mut sound = run(2, true);
-    sound.flight.resumed = true;
+    sound.flight.resume();
     assert_eq!(sound.dropped(), "", "neither a higher priority of the victim nor policy Never matters");
     let mut ordinary = run(2, true);
-    ordinary.flight.resumed = true;
+    ordinary.flight.resume();
     ordinary.world.pod(TestPod::new("dns", 0).unschedulable());
     assert_eq!(ordinary.dropped(), "pod default/dns is not a critical add-on any more.");
 }

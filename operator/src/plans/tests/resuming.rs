@@ -7,7 +7,7 @@ use giveway_crds::plan::StoredVictim;
 fn resumed(state: PlanState) -> Run {
     let mut run = Run::new();
     run.flight.plan.state = state;
-    run.flight.resumed = true;
+    run.flight.resume();
     run
 }
 
@@ -157,6 +157,21 @@ fn a_group_of_which_a_pod_ended_by_itself_does_not_count_as_partially_disrupted(
     run.flight.stored = Some(PlanState::Evicting);
     run.world.remove_pod("l1").remove_pod("g1");
     assert_eq!(names(&run.step()), ["leave uid-l2"]);
+}
+
+/// An earlier leader evicts no pod before it has stored the state `Evicting`.
+#[test]
+fn a_pod_that_was_deleted_by_another_client_begins_no_disruption_for_a_plan_that_was_resumed_before_its_evictions() {
+    let mut run = resumed(PlanState::Planned);
+    run.flight.stored = Some(PlanState::Planned);
+    run.nominated();
+    assert_eq!(names(&run.step()), Vec::<String>::new(), "the next state is not stored yet");
+    assert_eq!(run.flight.plan.state, PlanState::Evicting);
+    run.world.remove_pod("l1").remove_pod("g1");
+    let advance = run.step();
+    assert_eq!(names(&advance), ["withdraw g2"], "pod l2 stays");
+    assert_eq!(advance.ended.unwrap().state, PlanState::Cancelled);
+    assert!(!run.flight.may_have_evicted(), "no circuit breaker counts the plan");
 }
 
 #[test]
