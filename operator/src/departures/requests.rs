@@ -1,15 +1,13 @@
 //! The evictions that were requested, by UID of the pod: the one door through which plans and departures evict. A pod has at most one
 //! request in flight, whatever its causes, and none is made while the watch has not yet shown the effect of an accepted one.
 
+use crate::messages::call::UNSEEN;
 use crate::messages::command::{Command, EvictCall, EvictOutcome};
 use crate::model::Model;
 use giveway_planner::SmolStr;
 use giveway_planner::model::ObjectKey;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
-
-/// Time within which the watch should show an accepted eviction. After it, a pod that is not terminating is treated like any other pod.
-const UNSEEN: Duration = Duration::from_secs(60);
+use std::time::Instant;
 
 /// The requests, by UID of the pod. There are at most as many as pods that exist and pods with a request in flight.
 #[derive(Debug, Default)]

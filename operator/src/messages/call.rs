@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// How long the watch may lag behind a successful call before the call is made again.
 const SETTLE: Duration = Duration::from_secs(2);
+/// Time within which the watch should show an accepted eviction. After it, a pod that is not terminating is treated like any other pod.
+pub const UNSEEN: Duration = Duration::from_secs(60);
 /// How long after its failure a call is remembered that is not retried. It is longer than the longest retry delay.
 const FORGOTTEN: Duration = Duration::from_secs(60);
 /// Number of failed calls for one pod after which the plan fails.

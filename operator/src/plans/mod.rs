@@ -49,7 +49,7 @@ pub use ungating::WaitForScheduler;
 pub use wind_down::RemainingPods;
 
 use crate::clock::Clock;
-use crate::messages::call::Call;
+use crate::messages::call::{Call, UNSEEN};
 use crate::messages::command::Command;
 use crate::model::Model;
 use crate::model::scheduler::{SchedulerPace, SchedulerWait};
@@ -492,7 +492,7 @@ impl Flight {
     pub fn advance(&mut self, model: &Model, context: &Context, clock: Clock, limits: PlanLimits<'_>) -> Advance {
         let mut out = Advance::default();
         let (now, cluster) = (Now { model, context, clock, limits }, &model.cluster);
-        self.observe(model);
+        self.observe(model, clock.now);
         self.exclude_protected(cluster);
         if self.ending.is_none()
             && let Some(ending) = match self.rescue {
@@ -549,14 +549,22 @@ impl Flight {
     }
 
     /// Updates the victims from the model: a victim that terminates soon, has finished or does not exist needs no
-    /// eviction.
-    fn observe(&mut self, model: &Model) {
+    /// eviction. One whose eviction was accepted and is not shown by the watch in time needs another request.
+    fn observe(&mut self, model: &Model, now: Instant) {
         for victim in &mut self.victims {
             let pod = current(&model.cluster, &victim.pod, &victim.uid);
             victim.threshold = victim.threshold.max(pod.and_then(|pod| model.threshold(pod)));
             victim.accepted |= pod.is_none_or(|p| p.leaves || p.ended());
             victim.left |= pod.is_none_or(|p| p.terminating);
             victim.leaves = pod.is_none_or(|p| p.leaves);
+            let is_unseen = matches!(victim.call, Call::Done(at) if now.duration_since(at) > UNSEEN);
+            if is_unseen && pod.is_some_and(|p| !p.leaves && !p.ended()) {
+                victim.accepted = false;
+                victim.call.unanswered(now);
+            }
+        }
+        if self.plan.state == PlanState::WaitingForVictims && self.victims.iter().any(|v| self.must_be_evicted(v)) {
+            (self.plan.state, self.awaited, self.checked) = (PlanState::Evicting, None, None);
         }
     }
 }

@@ -461,6 +461,28 @@ fn a_retry_that_is_withdrawn_does_not_forget_that_the_first_call_may_have_been_c
 }
 
 #[test]
+fn an_accepted_eviction_that_the_watch_does_not_show_for_a_minute_is_requested_again() {
+    let mut run = Run::evicting();
+    for name in ["uid-l1", "uid-l2"] {
+        run.flight.evicted(name, &EvictOutcome::Accepted, run.now);
+    }
+    run.world.pod(TestPod::new("l1", 10).of("low").on("n1").terminating());
+    run.step();
+    assert_eq!(run.flight.plan.state, PlanState::WaitingForVictims);
+    run.later(60);
+    assert!(names(&run.step()).is_empty());
+    run.later(1);
+    run.step();
+    assert_eq!(run.flight.plan.state, PlanState::Evicting);
+    run.later(1);
+    assert_eq!(names(&run.step()), ["evict l2"]);
+    run.flight.evicted("uid-l2", &EvictOutcome::Accepted, run.now);
+    run.world.pod(TestPod::new("l2", 10).of("low").on("n2").terminating());
+    run.step();
+    assert_eq!(run.flight.plan.state, PlanState::WaitingForVictims);
+}
+
+#[test]
 fn a_group_of_which_every_eviction_failed_does_not_count_as_partially_disrupted() {
     let mut run = Run::evicting();
     for _ in 0..6 {
