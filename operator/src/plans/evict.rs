@@ -17,10 +17,13 @@ impl Flight {
     pub fn evicted(&mut self, uid: &str, outcome: &EvictOutcome, now: Instant) {
         let Some(victim) = self.victims.iter_mut().find(|v| v.uid == uid) else { return };
         // The dry run and the eviction of a victim are never in flight at the same time.
-        let call = if victim.rehearsal.pending() { &mut victim.rehearsal } else { &mut victim.call };
+        let is_rehearsal = victim.rehearsal.pending();
+        let call = if is_rehearsal { &mut victim.rehearsal } else { &mut victim.call };
         call.evicted(outcome, now);
         let (is_exhausted, unit) = (call.exhausted(), victim.unit);
         victim.accepted |= outcome.is_accepted();
+        let is_unanswered = matches!(outcome, EvictOutcome::Unanswered(_));
+        let ends_wait = is_rehearsal && self.is_unanswered_for_too_long(is_unanswered, now);
         match outcome {
             EvictOutcome::Refused(why) => self.leave_out(uid, EvictionFailure::Budget, why),
             EvictOutcome::Rejected(why) => {
@@ -30,6 +33,7 @@ impl Flight {
             EvictOutcome::Error(why) if is_exhausted && !self.units_with_evictions().contains(&unit) => {
                 self.leave_out(uid, EvictionFailure::Failed, why);
             }
+            EvictOutcome::Unanswered(why) if ends_wait => self.leave_out(uid, EvictionFailure::Failed, why),
             _ => {}
         }
     }

@@ -197,6 +197,8 @@ pub struct Flight {
     pub stored: Option<PlanState>,
     /// Why its last write failed, until one succeeds.
     pub unwritten: Option<String>,
+    /// Since when no call before its first eviction has got an answer.
+    unanswered_since: Option<Instant>,
     /// Since when its first eviction waits for evictions of other plans, on which it depends.
     pub depends_since: Option<Instant>,
     /// Cancelled with the plan, which withdraws evictions that have not been sent yet.
@@ -315,6 +317,7 @@ impl Flight {
             plan,
             stored: None,
             unwritten: None,
+            unanswered_since: None,
             depends_since: None,
             permission: CancellationToken::new(),
             members,

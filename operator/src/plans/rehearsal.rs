@@ -7,7 +7,8 @@
 //! The nomination of a member, and the taint of a critical add-on's node, are [accepted](super::overlap) before the first eviction as well.
 //!
 //! A rejection ends the plan without an eviction. If it is a victim's, the next plan leaves this victim out. If it is a member's, no plan is
-//! made until a dry run of the [rejected call](RejectedCall) succeeds.
+//! made until a dry run of the [rejected call](RejectedCall) succeeds. The same happens if the API server answers none of these calls for some
+//! minutes although the watches work: a webhook that does not answer delays each of them for longer than the operator waits.
 
 use super::{Advance, Flight, VictimPod, current};
 use crate::clock::Clock;
@@ -21,10 +22,12 @@ use giveway_crds::wording::conditions::plan_end;
 use giveway_planner::model::{Cluster, ObjectKey};
 use giveway_planner::{Preemptor, SmolStr};
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Maximum number of victims of a plan for which all evictions are rehearsed.
 const ALL: usize = 256;
+/// How long the calls before the first eviction may stay without any answer.
+const LONGEST_UNANSWERED: Duration = Duration::from_secs(120);
 
 /// A call for a member that the API server rejected, or that failed repeatedly.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,7 +140,10 @@ impl Flight {
         result: &Result<(), CallError>,
         now: Instant,
     ) {
-        let Some(member) = self.members.iter_mut().find(|member| member.uid == uid) else { return };
+        let Some(index) = self.members.iter().position(|member| member.uid == uid) else { return };
+        let is_unanswered = matches!(result, Err(CallError::Unanswered(_)));
+        let ends_wait = self.plan.state <= PlanState::Evicting && self.is_unanswered_for_too_long(is_unanswered, now);
+        let member = &mut self.members[index];
         let state = match call {
             MemberCall::Nominate => &mut member.nominate,
             MemberCall::Ungate if rehearsal => &mut member.rehearsal,
@@ -145,10 +151,10 @@ impl Flight {
         };
         match result {
             Ok(()) | Err(CallError::Gone) => state.answered(true, now),
-            Err(CallError::Unanswered(_)) => state.unanswered(now),
+            Err(CallError::Unanswered(_)) if !ends_wait => state.unanswered(now),
             Err(error) => {
                 state.answered(false, now);
-                if state.exhausted() || matches!(error, CallError::Rejected(_)) {
+                if ends_wait || state.exhausted() || matches!(error, CallError::Rejected(_)) {
                     let rejected = RejectedCall {
                         call,
                         pod: member.pod.clone(),
@@ -161,6 +167,17 @@ impl Flight {
                 }
             }
         }
+    }
+
+    /// Records whether a call before the first eviction is still without an answer. Returns true if none of them has got one for so long that
+    /// the plan ends.
+    pub(super) fn is_unanswered_for_too_long(&mut self, is_unanswered: bool, now: Instant) -> bool {
+        if !is_unanswered || self.may_have_evicted() {
+            self.unanswered_since = None;
+            return false;
+        }
+        let since = *self.unanswered_since.get_or_insert(now);
+        now.saturating_duration_since(since) >= LONGEST_UNANSWERED
     }
 
     /// Ends the plan because the API server rejected a call: it is cancelled before the first eviction, and fails

@@ -70,6 +70,8 @@ impl Flight {
 
     /// Withdraws evictions that have not been sent yet.
     pub fn hold(&mut self) {
+        // While the watches are broken no call is made.
+        self.unanswered_since = None;
         if self.victims.iter().any(|victim| victim.call.pending()) {
             std::mem::take(&mut self.permission).cancel();
         }

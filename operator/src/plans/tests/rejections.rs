@@ -99,6 +99,51 @@ fn a_rejected_rehearsal_of_the_removal_of_a_gate_cancels_the_plan_without_an_evi
     assert_eq!(run.flight.rejected.map(|call| call.uid), Some("uid-g1".into()));
 }
 
+/// A webhook that does not answer delays a call for longer than the operator waits, so each attempt ends without an answer.
+#[test]
+fn a_dry_run_without_an_answer_for_two_minutes_ends_the_plan() {
+    let lost = "no answer within 10.0 s";
+    let mut run = rehearsing();
+    run.nominated();
+    run.flight.evicted("uid-l1", &EvictOutcome::Allowed, run.now);
+    run.ungating_rehearsed();
+    for _ in 0..12 {
+        run.flight.evicted("uid-l2", &EvictOutcome::Unanswered(lost.into()), run.now);
+        assert!(run.flight.ending.is_none());
+        run.later(10);
+        assert_eq!(names(&run.step()), ["rehearse l2"]);
+    }
+    run.flight.evicted("uid-l2", &EvictOutcome::Unanswered(lost.into()), run.now);
+    let ending = run.flight.ending.clone().unwrap();
+    assert_eq!(ending.state, PlanState::Cancelled);
+    assert_eq!(ending.message.to_string(), format!("The eviction of pod default/l2 failed repeatedly: {lost}"));
+    assert_eq!(run.flight.requested_evictions(), 0);
+    assert!(run.flight.refused.contains_key("uid-l2"), "the next plan excludes it");
+
+    let mut run = rehearsing();
+    run.nominated();
+    for uid in ["uid-l1", "uid-l2"] {
+        run.flight.evicted(uid, &EvictOutcome::Allowed, run.now);
+    }
+    let answer = |run: &mut Run| {
+        let lost = Err(CallError::Unanswered(lost.into()));
+        run.flight.member_answered("uid-g1", (MemberCall::Ungate, true), &lost, run.now);
+    };
+    for _ in 0..12 {
+        answer(&mut run);
+        assert!(run.flight.ending.is_none());
+        run.later(10);
+        assert_eq!(names(&run.step()), ["rehearse ungating g1"]);
+    }
+    answer(&mut run);
+    let rejected = run.flight.rejected.unwrap();
+    assert_eq!(
+        (rejected.uid.as_str(), rejected.words.as_str()),
+        ("uid-g1", lost),
+        "its dry run is repeated without a plan"
+    );
+}
+
 #[test]
 fn no_pod_is_evicted_before_a_nomination_is_accepted() {
     let mut run = rehearsing();
