@@ -10,7 +10,7 @@ use crate::departures::{Departures, strength};
 use crate::limits::rates::Full;
 use crate::model::Model;
 use crate::model::preempted_by_scheduler::PreemptedByScheduler;
-use crate::plans::{RemainingPods, limit_sentence};
+use crate::plans::{Flight, RemainingPods, limit_sentence};
 use crate::status::Victimhood;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::{Cause, PlanState, StoredPlan};
@@ -143,8 +143,10 @@ impl Arbiter {
                 continue;
             }
             let preemptor = Preemptor::Group(group.clone());
-            // A plan may still complete the gang, even a plan that has just completed.
-            if self.plans.flights.get(&preemptor).is_some_and(|flight| !flight.makes_no_progress(after, clock.now)) {
+            // A plan may still complete the gang, even a plan that has just completed. But a delay, which may be a day and which users set, is
+            // not waited for.
+            let may_complete = |flight: &Flight| !flight.is_postponed() && !flight.makes_no_progress(after, clock.now);
+            if self.plans.flights.get(&preemptor).is_some_and(may_complete) {
                 continue;
             }
             let full = match self.restraint.reason() {

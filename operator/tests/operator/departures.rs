@@ -151,6 +151,35 @@ fn a_new_leader_knows_from_a_completed_plan_that_a_gang_was_scheduled_and_does_n
     assert_eq!(driven.evicted(), ["low-n1", "low-n2"], "{:#?}", driven.stored());
 }
 
+/// Users choose the delay: up to a day, for which a partially scheduled gang would keep its nodes.
+#[test]
+fn a_delayed_plan_does_not_postpone_the_disruption_of_a_partially_scheduled_gang() {
+    let mut driven = Driven::new(&["--partially-scheduled-timeout=20s"]);
+    driven.node("n1", 2);
+    driven.node("n2", 2);
+    let mut train = gang("train", 2, 1_000);
+    train["spec"]["preemptionDelaySeconds"] = json!(86_400);
+    driven.submit(train, 2);
+    own(&mut driven, "train-0");
+    own(&mut driven, "train-1");
+    driven.settle();
+    let node = driven.nominated_node("train-1").unwrap();
+    driven.bind_pod("train-0");
+    let at = jiff::Timestamp::from_second(driven.second()).unwrap().to_string();
+    let bound = json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": at}]);
+    driven.change(Kind::Pod, "train-0", |pod| pod["status"]["conditions"] = bound).unwrap();
+    // kube-scheduler has bound another pod to the node of the second member.
+    driven.apply(Kind::Pod, running("low", 10, &node, None));
+    driven.report_unbound("train-1", "Unschedulable", "0/2 nodes are available");
+    driven.settle();
+    driven.run(Duration::from_secs(15));
+    let stored = driven.stored();
+    assert!(stored.len() == 1 && stored[0].starts_with("Preemptor Planned: "), "the plan is delayed: {stored:#?}");
+    assert_eq!(driven.evicted(), Vec::<&str>::new());
+    driven.run(Duration::from_secs(10));
+    assert_eq!(driven.evicted(), ["train-0", "train-1"], "{:#?}", driven.stored());
+}
+
 #[test]
 fn observe_and_off_begin_no_departure_and_an_event_says_why() {
     let observes = "Giveway observes and evicts no pods";
