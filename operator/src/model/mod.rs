@@ -222,14 +222,18 @@ impl Model {
         self.cluster.members(key).any(|pod| pod.live() && !is_its_own(pod))
     }
 
+    /// Returns the hash of the template that this pending pod was made from.
+    pub fn template_of(&self, pod: &Pod) -> Option<&SmolStr> {
+        self.pods.get(&pod.key).filter(|record| record.uid == pod.uid)?.template.as_ref()
+    }
+
     /// Returns the pods that a ban of this pending pod is about: those that its controller makes from the same template.
     pub fn subject_of(&self, pod: &Pod) -> BanSubject {
-        let template = self.pods.get(&pod.key).filter(|record| record.uid == pod.uid);
         let namespace = pod.key.namespace.clone();
         match &pod.owner {
             Some(owner) => {
                 let ControllerRef { kind, name, .. } = ControllerRef::from(owner);
-                let hash = template.and_then(|record| record.template.as_ref()).map(ToString::to_string);
+                let hash = self.template_of(pod).map(ToString::to_string);
                 let controller = BannedController { kind, name, template_hash: hash.unwrap_or_default() };
                 BanSubject::Template { namespace, controller }
             }

@@ -47,7 +47,7 @@ pub struct PodRecord {
     pub uid: SmolStr,
     /// What kube-scheduler last reported about the pod, while it is pending.
     pub report: Option<SchedulerReport>,
-    /// Hash of the template that its controller made it from, while it is pending.
+    /// Hash of the template that it was made from, while it is pending.
     pub template: Option<SmolStr>,
     /// When kube-scheduler announced the preemption of the pod, in seconds since the epoch.
     pub preempted: Option<i64>,

@@ -1,4 +1,4 @@
-//! A hash of the template from which a controller made a pod. It is stored in bans, so it must not change between versions of this program.
+//! A hash of the template from which a pod was made. It is stored in bans, so it must not change between versions of this program.
 //!
 //! It covers what a user changes so that a pod is permitted: labels, images, resources, security contexts, service account, affinity and
 //! tolerations. It leaves out what differs between the pods of one template (generated names of volumes, environment variables, labels with
@@ -19,10 +19,9 @@ const GENERATED: [&str; 5] = [
     "statefulset.kubernetes.io/pod-name",
 ];
 
-/// Returns the hash for a pending pod; `None` for one with a node, or without a controller.
+/// Returns the hash for a pending pod; `None` for one with a node. Pods without a controller that differ only in their names have one hash.
 pub(super) fn template_hash(pod: &Pod) -> Option<SmolStr> {
     let spec = pod.spec.as_ref().filter(|spec| spec.node_name.is_none())?;
-    pod.owner_references().iter().find(|owner| owner.controller == Some(true))?;
     let is_of_template = |key: &str| !GENERATED.contains(&key) && !key.starts_with(&format!("{}/", keys::GROUP));
     let labels: BTreeMap<&str, &str> = pod
         .labels()
@@ -89,8 +88,8 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_with_a_node_or_without_a_controller_has_none() {
+    fn a_pod_with_a_node_has_none_and_the_controller_does_not_matter() {
         assert_eq!(hash(|pod| pod["spec"]["nodeName"] = json!("n1")), None);
-        assert_eq!(hash(|pod| pod["metadata"]["ownerReferences"] = json!([])), None);
+        assert_eq!(hash(|pod| pod["metadata"]["ownerReferences"] = json!([])), hash(|_| {}));
     }
 }

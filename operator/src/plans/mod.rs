@@ -116,7 +116,7 @@ pub struct PlannedMember {
     pub nominate: Call,
     /// The call that removes the scheduling gate.
     pub ungate: Call,
-    /// The dry run of that call, for one member of each controller.
+    /// The dry run of that call, for one member of each template.
     pub rehearsal: Call,
 }
 

@@ -1,8 +1,8 @@
 //! Rehearsal: before the first eviction of a plan, the calls are tried that the admission of other components could reject (design, section 5).
 //!
 //! * The evictions, as dry runs: of all victims, or of a large plan those that a budget can refuse and one for each controller.
-//! * The removal of the scheduling gate, as a dry run for one member of each controller, because members of one controller are made from
-//!   one template, and for one of the members without a controller.
+//! * The removal of the scheduling gate, as a dry run for one member of each template. One controller may use several, as a RayCluster does;
+//!   members without a controller count as made from one template if they differ only in their names.
 //!
 //! The nomination of a member, and the taint of a critical add-on's node, are [accepted](super::overlap) before the first eviction as well.
 //!
@@ -19,12 +19,12 @@ use crate::model::Model;
 use giveway_crds::plan::{PlanState, StoredDomain};
 use giveway_crds::wording::Sentence;
 use giveway_crds::wording::conditions::plan_end;
-use giveway_planner::model::{Cluster, ObjectKey};
+use giveway_planner::model::ObjectKey;
 use giveway_planner::{Preemptor, SmolStr};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Maximum number of victims of a plan for which all evictions are rehearsed.
+/// Maximum number of victims of a plan for which all evictions are rehearsed, and of templates of which the removal of the gate is.
 const ALL: usize = 256;
 /// How long the calls before the first eviction may stay without any answer.
 const LONGEST_UNANSWERED: Duration = Duration::from_secs(120);
@@ -75,7 +75,7 @@ impl Flight {
     /// Tries the calls that could be rejected, as far as they have not been tried yet. Returns true if all of them were accepted.
     pub(super) fn rehearse(&mut self, model: &Model, clock: Clock, out: &mut Advance) -> bool {
         let evictions = self.rehearse_evictions(model, clock, out);
-        let ungating = self.rehearse_ungating(&model.cluster, clock, out);
+        let ungating = self.rehearse_ungating(model, clock, out);
         evictions && ungating
     }
 
@@ -109,15 +109,15 @@ impl Flight {
         self.victims.iter().enumerate().filter_map(is_first).collect()
     }
 
-    /// Tries to remove the gate of one member of each controller.
-    fn rehearse_ungating(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) -> bool {
+    /// Tries to remove the gate of one member of each template.
+    fn rehearse_ungating(&mut self, model: &Model, clock: Clock, out: &mut Advance) -> bool {
         let (preemptor, priority, plan) = (&self.preemptor, self.priority, &self.plan);
-        let mut controllers = BTreeSet::new();
+        let mut templates = BTreeSet::new();
         let mut allowed = true;
         for member in &mut self.members {
-            let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
-            let controller = pod.owner.as_ref().map(|owner| owner.uid.as_str());
-            if !pod.gated || !pod.live() || !controllers.insert(controller) {
+            let Some(pod) = current(&model.cluster, &member.pod, &member.uid) else { continue };
+            let template = (pod.owner.as_ref().map(|owner| owner.uid.as_str()), model.template_of(pod));
+            if !pod.gated || !pod.live() || templates.len() >= ALL || !templates.insert(template) {
                 continue;
             }
             if matches!(member.rehearsal, Call::Done(_)) {

@@ -60,8 +60,19 @@ fn rehearsing() -> Run {
     run.rehearsals_succeed = false;
     run.flight.stored = Some(PlanState::Evicting);
     let commands = ["nominate g1 n1", "nominate g2 n2", "rehearse l1", "rehearse l2", "rehearse ungating g1"];
-    assert_eq!(names(&run.step()), commands, "of members without a controller one is rehearsed");
+    assert_eq!(names(&run.step()), commands, "of members without a controller that have one template one is rehearsed");
     run
+}
+
+#[test]
+fn the_removal_of_the_gate_is_rehearsed_for_one_member_of_each_template() {
+    let mut run = Run::new();
+    run.rehearsals_succeed = false;
+    run.flight.stored = Some(PlanState::Evicting);
+    run.world.pod(TestPod::new("g2", 100).of("gang").gated().labelled("role", "worker"));
+    let commands = names(&run.step());
+    let rehearsed: Vec<&String> = commands.iter().filter(|call| call.starts_with("rehearse ungating ")).collect();
+    assert_eq!(rehearsed, ["rehearse ungating g1", "rehearse ungating g2"], "{commands:?}");
 }
 
 #[test]
