@@ -79,8 +79,8 @@ impl From<kube::Error> for CallError {
     }
 }
 
-/// Returns true if the API server reports that an object, or a kind, does not exist. A proxy or load balancer in front of it may answer 404,
-/// too, and says nothing about the object.
+/// Returns true if the API server reports that an object, or a kind, does not exist. A proxy or load balancer in front of it may answer
+/// 404, too, and says nothing about the object.
 fn is_from_the_api_server(status: &Status) -> bool {
     let texts = ["\" not found", "could not find the requested resource"];
     status.reason == "NotFound" && texts.into_iter().any(|text| status.message.ends_with(text))

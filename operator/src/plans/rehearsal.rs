@@ -1,14 +1,14 @@
 //! Rehearsal: before the first eviction of a plan, the calls are tried that the admission of other components could reject (design, section 5).
 //!
 //! * The evictions, as dry runs: of all victims, or of a large plan those that a budget can refuse and one for each controller.
-//! * The removal of the scheduling gate, as a dry run for one member of each template. One controller may use several, as a RayCluster does;
-//!   members without a controller count as made from one template if they differ only in their names.
+//! * The removal of the scheduling gate, as a dry run for one member of each template. One controller may use several, as a RayCluster
+//!   does; members without a controller count as made from one template if they differ only in their names.
 //!
 //! The nomination of a member, and the taint of a critical add-on's node, are [accepted](super::overlap) before the first eviction as well.
 //!
 //! A rejection ends the plan without an eviction. If it is a victim's, the next plan leaves this victim out. If it is a member's, no plan is
-//! made until a dry run of the [rejected call](RejectedCall) succeeds. The same happens if the API server answers none of these calls for some
-//! minutes although the watches work: a webhook that does not answer delays each of them for longer than the operator waits.
+//! made until a dry run of the [rejected call](RejectedCall) succeeds. The same happens if the API server answers none of these calls for
+//! some minutes although the watches work: a webhook that does not answer delays each of them for longer than the operator waits.
 
 use super::{Advance, Flight, VictimPod, current};
 use crate::clock::Clock;
@@ -169,8 +169,8 @@ impl Flight {
         }
     }
 
-    /// Records whether a call before the first eviction is still without an answer. Returns true if none of them has got one for so long that
-    /// the plan ends.
+    /// Records whether a call before the first eviction is still without an answer. Returns true if none of them has got one for so long
+    /// that the plan ends.
     pub(super) fn is_unanswered_for_too_long(&mut self, is_unanswered: bool, now: Instant) -> bool {
         if !is_unanswered || self.may_have_evicted() {
             self.unanswered_since = None;
