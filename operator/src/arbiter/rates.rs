@@ -110,6 +110,8 @@ impl Arbiter {
             EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone | EvictOutcome::Unanswered(_) => {
                 self.restraint.rates.note(&pod.namespace, uid, now);
             }
+            // An earlier request, which got no answer, may have been carried out.
+            EvictOutcome::Withdrawn if self.departures.requests.may_have_worked(uid) => {}
             EvictOutcome::Refused(_) | EvictOutcome::Rejected(_) | EvictOutcome::Withdrawn => {
                 self.restraint.rates.forget(uid)
             }

@@ -59,6 +59,20 @@ fn of_two_plans_that_share_a_victim_one_evicts_it() {
 }
 
 #[test]
+fn a_withdrawn_request_does_not_show_that_an_earlier_one_had_no_effect() {
+    let (mut requests, now) = (Requests::default(), Instant::now());
+    request(&mut requests, "first", &["l1", "l2"]);
+    requests.answered(&uid("l1"), &EvictOutcome::Unanswered("no answer in time".into()), now);
+    requests.answered(&uid("l2"), &EvictOutcome::Withdrawn, now);
+    request(&mut requests, "first", &["l1", "l2"]);
+    for pod in ["l1", "l2"] {
+        requests.answered(&uid(pod), &EvictOutcome::Withdrawn, now);
+    }
+    assert!(requests.may_have_worked("uid-l1"), "it counts for the limits on evictions");
+    assert!(!requests.may_have_worked("uid-l2"));
+}
+
+#[test]
 fn a_pod_is_read_first_if_its_eviction_may_have_been_carried_out() {
     let results = [
         (EvictOutcome::Unanswered("no answer in time".into()), vec!["l1 again"]),
