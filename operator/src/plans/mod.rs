@@ -197,7 +197,7 @@ pub struct Flight {
     pub stored: Option<PlanState>,
     /// Why its last write failed, until one succeeds.
     pub unwritten: Option<String>,
-    /// Since when no call before its first eviction has got an answer.
+    /// Since when no call before its first eviction, or no removal of a scheduling gate, has got an answer.
     unanswered_since: Option<Instant>,
     /// Since when its first eviction waits for evictions of other plans, on which it depends.
     pub depends_since: Option<Instant>,

@@ -28,6 +28,8 @@ use std::time::{Duration, Instant};
 const ALL: usize = 256;
 /// How long the calls before the first eviction may stay without any answer.
 const LONGEST_UNANSWERED: Duration = Duration::from_secs(120);
+/// The same of the removals of scheduling gates, before which pods may have been evicted.
+const LONGEST_UNANSWERED_UNGATING: Duration = Duration::from_secs(600);
 
 /// A call for a member that the API server rejected, or that failed repeatedly.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,7 +144,7 @@ impl Flight {
     ) {
         let Some(index) = self.members.iter().position(|member| member.uid == uid) else { return };
         let is_unanswered = matches!(result, Err(CallError::Unanswered(_)));
-        let ends_wait = self.plan.state <= PlanState::Evicting && self.is_unanswered_for_too_long(is_unanswered, now);
+        let ends_wait = self.is_unanswered_for_too_long(is_unanswered, now);
         let member = &mut self.members[index];
         let state = match call {
             MemberCall::Nominate => &mut member.nominate,
@@ -169,15 +171,19 @@ impl Flight {
         }
     }
 
-    /// Records whether a call before the first eviction is still without an answer. Returns true if none of them has got one for so long
-    /// that the plan ends.
+    /// Records whether a call before the first eviction, or a call for a member, is still without an answer. Returns true if none of them has
+    /// got one for so long that the plan ends. Between the first eviction and ungating it is continued in any case.
     pub(super) fn is_unanswered_for_too_long(&mut self, is_unanswered: bool, now: Instant) -> bool {
-        if !is_unanswered || self.may_have_evicted() {
+        if !is_unanswered {
             self.unanswered_since = None;
             return false;
         }
-        let since = *self.unanswered_since.get_or_insert(now);
-        now.saturating_duration_since(since) >= LONGEST_UNANSWERED
+        let longest = match self.plan.state {
+            PlanState::Ungating => LONGEST_UNANSWERED_UNGATING,
+            _ if self.may_have_evicted() => return false,
+            _ => LONGEST_UNANSWERED,
+        };
+        now.saturating_duration_since(*self.unanswered_since.get_or_insert(now)) >= longest
     }
 
     /// Ends the plan because the API server rejected a call: it is cancelled before the first eviction, and fails

@@ -156,6 +156,36 @@ fn a_dry_run_without_an_answer_for_two_minutes_ends_the_plan() {
 }
 
 #[test]
+fn the_removal_of_a_gate_without_an_answer_for_ten_minutes_fails_the_plan() {
+    let lost = "no answer within 10.0 s";
+    let mut run = Run::evicting();
+    for uid in ["uid-l1", "uid-l2"] {
+        run.flight.evicted(uid, &EvictOutcome::Accepted, run.now);
+    }
+    run.world.remove_pod("l1").remove_pod("l2");
+    assert_eq!(names(&run.step()), ["ungate g1", "ungate g2"]);
+    run.answered("uid-g2", true, true);
+    run.world.pod(TestPod::new("g2", 100).of("gang").nominated("n2"));
+    let answer = |run: &mut Run| {
+        let lost = Err(CallError::Unanswered(lost.into()));
+        run.flight.member_answered("uid-g1", (MemberCall::Ungate, false), &lost, run.now);
+    };
+    for _ in 0..60 {
+        answer(&mut run);
+        assert!(run.flight.ending.is_none());
+        run.later(10);
+        assert_eq!(names(&run.step()), ["ungate g1"]);
+    }
+    answer(&mut run);
+    assert_eq!(run.flight.ending.as_ref().map(|ending| ending.state), Some(PlanState::Failed));
+    assert_eq!(
+        run.flight.rejected.map(|call| call.words).as_deref(),
+        Some(lost),
+        "its dry run is repeated without a plan"
+    );
+}
+
+#[test]
 fn no_pod_is_evicted_before_a_nomination_is_accepted() {
     let mut run = rehearsing();
     for uid in ["uid-l1", "uid-l2"] {
