@@ -14,6 +14,8 @@ pub(super) async fn create(client: &Client, part: &Preemption) -> Result<(), Cal
     let preemptions: Api<Preemption> = Api::all(client.clone());
     match preemptions.create(&params(), part).await {
         Ok(_) => Ok(()),
+        // The kind does not exist. No `Preemption` was deleted, so the creation is retried after a delay.
+        Err(kube::Error::Api(status)) if status.code == 404 => Err(CallError::Failed(status.message)),
         Err(kube::Error::Api(status)) if status.code == 409 => {
             let found = preemptions.get(&part.name_any()).await?;
             if found.spec == part.spec {
@@ -44,4 +46,23 @@ pub(super) async fn release_node(client: &Client, plan: &str) -> Result<(), Call
 
 fn params() -> PostParams {
     PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The answer `Gone` would mean that the `Preemption` was deleted: a departure that has evicted pods is stored again at once then.
+    #[tokio::test]
+    async fn a_kind_that_does_not_exist_is_an_error_that_is_retried_after_a_delay() {
+        let words = "the server could not find the requested resource";
+        let service = tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
+            let body = json!({"status": "Failure", "code": 404, "reason": "NotFound", "message": words});
+            let body = kube::client::Body::from(body.to_string().into_bytes());
+            Ok::<_, std::convert::Infallible>(http::Response::builder().status(404).body(body).unwrap())
+        });
+        let part = serde_json::from_value(json!({"metadata": {"name": "p-1"}, "spec": {"strategy": "least-cost"}}));
+        let answer = create(&Client::new(service, "default"), &part.unwrap()).await;
+        assert_eq!(answer, Err(CallError::Failed(words.into())));
+    }
 }
