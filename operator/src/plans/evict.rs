@@ -169,7 +169,7 @@ impl Flight {
         let asked = |v: &VictimPod| v.call != Call::Idle && (v.accepted || !denied(v));
         self.victims
             .iter()
-            .filter(|v| asked(v) || (self.begun_earlier && v.left))
+            .filter(|v| asked(v) || (self.started_earlier && v.left))
             .map(|v| v.unit)
             .filter(|unit| self.plan.victims[*unit].kind == "PodGroup")
             .collect()

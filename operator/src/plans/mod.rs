@@ -214,7 +214,7 @@ pub struct Flight {
     /// True if the plan was taken over from an earlier leader, whose calls are unknown.
     pub resumed: bool,
     /// True if that leader may have evicted pods for it: it had stored the state `Evicting` or a later one.
-    begun_earlier: bool,
+    started_earlier: bool,
     /// When the plan was made or resumed, on the monotonic clock.
     pub started: Instant,
     /// The states that the plan reached in this leader's term, with the time.
@@ -325,7 +325,7 @@ impl Flight {
             rescue: None,
             victims_notified: false,
             resumed: false,
-            begun_earlier: false,
+            started_earlier: false,
             started: now,
             stages: Vec::new(),
             awaited: None,
@@ -355,7 +355,7 @@ impl Flight {
 
     /// Marks the plan, in the state that an earlier leader stored, as one of that leader.
     pub fn resume(&mut self) {
-        (self.resumed, self.begun_earlier) = (true, self.plan.state >= PlanState::Evicting);
+        (self.resumed, self.started_earlier) = (true, self.plan.state >= PlanState::Evicting);
     }
 
     /// Returns true if the stored plan has victims.
@@ -451,7 +451,7 @@ impl Flight {
     /// Returns true if this plan may have evicted a pod: an eviction was requested and not refused, or an earlier leader may have requested
     /// one.
     pub fn may_have_evicted(&self) -> bool {
-        self.victims.iter().any(|victim| self.may_have_worked(victim) || (self.begun_earlier && victim.accepted))
+        self.victims.iter().any(|victim| self.may_have_worked(victim) || (self.started_earlier && victim.accepted))
     }
 
     /// Returns true if the eviction of a victim was requested and not refused. A request that failed may have been carried out.
