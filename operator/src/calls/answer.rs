@@ -44,14 +44,13 @@ impl ErrorClass {
             // A budget was deleted while the API server counted the eviction. The pod still exists.
             404 if status.message.starts_with("poddisruptionbudgets") => Self::Conflict,
             404 if is_from_the_api_server(status) => Self::Gone,
-            404 => Self::Outage,
             409 | 422 if names_another_uid(status) => Self::Gone,
             429 if said("disruption budget") => Self::Budget,
             429 => Self::Throttled,
             401 => Self::Unauthorized,
             403 if said("is forbidden: User \"") => Self::Unauthorized,
             409 => Self::Conflict,
-            408 => Self::Outage,
+            404 | 408 => Self::Outage,
             400..500 => Self::Rejected,
             _ => Self::Outage,
         }

@@ -123,7 +123,8 @@ impl Requests {
         self.all.get(uid).is_some_and(TrackedEviction::is_taken)
     }
 
-    /// Returns true if a request to evict the pod with this UID was made whose result is not known, or whose effect the watch does not show.
+    /// Returns true if a request to evict the pod with this UID was made whose result is not known, or whose effect the watch does not
+    /// show.
     pub fn may_have_worked(&self, uid: &str) -> bool {
         self.all.get(uid).is_some_and(|request| request.may_have_worked)
     }

@@ -171,8 +171,8 @@ impl Flight {
         }
     }
 
-    /// Records whether a call before the first eviction, or a call for a member, is still without an answer. Returns true if none of them has
-    /// got one for so long that the plan ends. Between the first eviction and ungating it is continued in any case.
+    /// Records whether a call before the first eviction, or a call for a member, is still without an answer. Returns true if none of them
+    /// has got one for so long that the plan ends. Between the first eviction and ungating it is continued in any case.
     pub(super) fn is_unanswered_for_too_long(&mut self, is_unanswered: bool, now: Instant) -> bool {
         if !is_unanswered {
             self.unanswered_since = None;
