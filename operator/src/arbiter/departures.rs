@@ -143,8 +143,8 @@ impl Arbiter {
                 continue;
             }
             let preemptor = Preemptor::Group(group.clone());
-            // A plan may still complete the gang, even a plan that has just completed. A delay, which users set and which may be a day, is not
-            // waited for.
+            // A plan may still complete the gang, even a plan that has just completed. A delay is not waited for: users set it, and it may be a
+            // day.
             let may_complete = |flight: &Flight| !flight.is_postponed() && !flight.makes_no_progress(after, clock.now);
             if self.plans.flights.get(&preemptor).is_some_and(may_complete) {
                 continue;
