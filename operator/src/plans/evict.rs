@@ -1,12 +1,13 @@
 //! Evictions of a plan: their order, their method, and what each outcome means for the plan.
 
 use super::rescue::shortened_grace;
+use super::stages::beside_all_plans;
 use super::{Advance, Flight, Now, VictimPod, current};
 use crate::messages::call::Call;
 use crate::messages::command::{Command, EvictCall, EvictOutcome, EvictionCause};
 use crate::model::Model;
 use giveway_crds::plan::PlanState;
-use giveway_crds::wording::conditions::plan_end::{EvictionFailure, eviction_failed};
+use giveway_crds::wording::conditions::plan_end::{self, EvictionFailure, eviction_failed};
 use giveway_planner::model::{ObjectKey, Pod};
 use giveway_planner::rescue::Step;
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,6 +87,18 @@ impl Flight {
                 victim.shortened = pod.filter(|_| call.grace.is_some()).map(|pod| pod.grace);
                 out.commands.push(Command::Evict(Box::new(call)));
             }
+        }
+    }
+
+    /// Cancels the plan before its first eviction if its members fit now and its state cannot be stored: then no pod is evicted for as long
+    /// as the writes are rejected.
+    pub(super) fn use_free_capacity_while_unwritten(&mut self, now: Now<'_>) {
+        let waits = self.ending.is_none() && self.unwritten.is_some() && !self.may_have_evicted();
+        if waits
+            && self.looks(now)
+            && self.fitting_members(&now.model.cluster, &beside_all_plans(now.context)).is_some()
+        {
+            self.drop_plan(PlanState::Cancelled, plan_end::capacity_became_free());
         }
     }
 

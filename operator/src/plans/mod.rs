@@ -529,6 +529,7 @@ impl Flight {
         if self.ending.is_none() && self.plan.state == PlanState::Evicting {
             self.maintain_reservations(cluster, clock, &mut out);
             self.recheck(model, context, clock);
+            self.use_free_capacity_while_unwritten(now);
         }
         if self.ending.is_none() && self.plan.state == PlanState::Evicting {
             self.evict(now, &mut out);

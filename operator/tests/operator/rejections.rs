@@ -227,6 +227,28 @@ fn a_plan_reports_that_storing_its_state_before_the_first_eviction_is_rejected()
 }
 
 #[test]
+fn a_gang_uses_capacity_that_becomes_free_while_the_state_of_its_plan_cannot_be_stored() {
+    let mut driven = full_cluster();
+    driven.answer(|command| match command {
+        Command::WritePlan { status, .. } if status.state == PlanState::Evicting => Answer::Reject(WORDS),
+        _ => Answer::Succeed,
+    });
+    driven.submit(gang("train", 2, 1_000), 1);
+    driven.settle();
+    driven.run(Duration::from_secs(20));
+    for node in ["n3", "n4"] {
+        driven.node(node, 1);
+    }
+    // The end of the plan is written after the delay of its last write, too.
+    driven.run(Duration::from_secs(10));
+    driven.bind();
+    driven.settle();
+    assert_eq!(driven.bound("train"), ["train-0", "train-1"], "{:#?}", driven.stored());
+    assert_eq!(driven.evicted(), Vec::<&str>::new());
+    assert_eq!(driven.stored(), ["Preemptor Cancelled: Capacity became free; no pod was evicted."]);
+}
+
+#[test]
 fn a_resumed_plan_that_cannot_be_stored_again_reports_the_rejection() {
     let mut driven = full_cluster();
     driven.answer(|command| match command {
