@@ -125,8 +125,8 @@ mod tests {
         let counts = |name: &str, created: Option<&str>| {
             let metadata = json!({"namespace": "d", "name": name, "creationTimestamp": created});
             let pod = json!({"metadata": metadata, "spec": {"nodeName": "n1", "containers": []}, "status": {"phase": "Running"}});
-            let read = Pod::from_object(&serde_json::from_value(pod).unwrap(), None, &ResourceNames::default());
-            budget.counts(&read.unwrap().0)
+            let (pod, key) = (serde_json::from_value(pod).unwrap(), ObjectKey::new("d", name));
+            budget.counts(&Pod::from_object(&pod, key, None, &ResourceNames::default(), None).0)
         };
         assert!(!counts("web-0", Some("2026-01-01T00:00:00Z")), "its eviction was granted");
         assert!(!counts("web-0", None), "when it was created is not known");
