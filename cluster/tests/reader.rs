@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use futures::{StreamExt as _, stream};
-use giveway_cluster::objects::Salvaged;
+use giveway_cluster::objects::DecodedObject;
 use giveway_cluster::objects::kinds::BUDGET;
 use giveway_cluster::watch::permitted::{FORBIDDEN_RETRY, PermittedReader, PermittedScope};
 use giveway_cluster::watch::{Event, KindReader, WatchFailure};
@@ -61,7 +61,7 @@ fn client(answers: Vec<Answer>) -> (Client, Asked) {
 }
 
 /// Returns a reader of ConfigMaps whose requests get these answers.
-fn reader(answers: Vec<Answer>) -> (KindReader<Salvaged<ConfigMap>>, Asked) {
+fn reader(answers: Vec<Answer>) -> (KindReader<DecodedObject<ConfigMap>>, Asked) {
     let (client, asked) = client(answers);
     let params = WatchParams::default().labels("a=b").timeout(30);
     (KindReader::new(Api::all(client), params), asked)
@@ -82,8 +82,8 @@ fn event(kind: &str, object: &Value) -> String {
 }
 
 /// Returns the next event in short.
-async fn next(reader: &mut KindReader<Salvaged<ConfigMap>>) -> String {
-    let name = |object: Salvaged<ConfigMap>| object.0.unwrap().metadata.name.unwrap();
+async fn next(reader: &mut KindReader<DecodedObject<ConfigMap>>) -> String {
+    let name = |object: DecodedObject<ConfigMap>| object.0.unwrap().metadata.name.unwrap();
     match reader.next().await {
         Ok(Event::Begun) => "started".to_owned(),
         Ok(Event::Listed(object)) => format!("listed {}", name(object)),
@@ -94,7 +94,7 @@ async fn next(reader: &mut KindReader<Salvaged<ConfigMap>>) -> String {
     }
 }
 
-async fn expect(reader: &mut KindReader<Salvaged<ConfigMap>>, events: &[&str]) {
+async fn expect(reader: &mut KindReader<DecodedObject<ConfigMap>>, events: &[&str]) {
     for expected in events {
         assert_eq!(next(reader).await, *expected);
     }

@@ -96,11 +96,11 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
     let (inputs, receiver) = mpsc::channel(8192);
     let actuator = Actuator::new(writing.clone(), leadership.clone(), metrics.clone(), &config, inputs.clone());
     let (leads, measures) = (leadership.clone(), metrics.clone());
-    let keeper = certificate::CertificateKeeper::new(writing, &config, actuator.clone(), leads, measures)
+    let rotator = certificate::CertificateRotator::new(writing, &config, actuator.clone(), leads, measures)
         .map_err(|error| anyhow::anyhow!("--webhook-url {error}"))?;
     let certificates = tokio::spawn(async move {
-        match keeper {
-            Some(keeper) => keeper.run().await,
+        match rotator {
+            Some(rotator) => rotator.run().await,
             None => std::future::pending().await,
         }
     });

@@ -8,7 +8,7 @@ mod lines;
 pub mod permitted;
 
 use crate::list::ListPage;
-use crate::objects::{KindFields, ReadObject, Salvaged, TrimmedObject};
+use crate::objects::{DecodedObject, KindFields, ReadObject, TrimmedObject};
 use futures::StreamExt as _;
 use kube::api::{ListParams, WatchParams};
 use kube::{Api, Client, Resource};
@@ -114,7 +114,7 @@ pub struct KindReader<O> {
     object: PhantomData<fn() -> O>,
 }
 
-impl<K: Resource + TrimmedObject> KindReader<Salvaged<K>> {
+impl<K: Resource + TrimmedObject> KindReader<DecodedObject<K>> {
     /// Creates a reader of the objects that `params` selects. With the time limit of `params` the API server is asked to end a watch,
     /// which is then continued, as is one that is silent for longer.
     pub fn new(api: Api<K>, params: WatchParams) -> Self {

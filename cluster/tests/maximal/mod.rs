@@ -3,7 +3,7 @@
 
 #![allow(dead_code, reason = "each test that includes this file uses a part of it")]
 
-use giveway_cluster::objects::{Salvaged, TrimmedObject};
+use giveway_cluster::objects::{DecodedObject, TrimmedObject};
 use giveway_crds::keys;
 use k8s_openapi::schemars::{JsonSchema, SchemaGenerator};
 use kube::Resource;
@@ -86,7 +86,7 @@ fn changed(first: &Value, more: &Value) -> Value {
 /// Decodes a complete object, and the fields of it that are in the table.
 pub fn both<K: Resource + TrimmedObject>(object: &Value) -> [K; 2] {
     let text = object.to_string();
-    let trimmed = Salvaged::<K>::decode(&text).unwrap().0;
+    let trimmed = DecodedObject::<K>::decode(&text).unwrap().0;
     [K::decode(&text).unwrap(), trimmed.unwrap_or_else(|invalid| panic!("{}", invalid.error))]
 }
 

@@ -53,8 +53,8 @@ const BACK_OFF: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs
 /// Number of consecutive steps after which another writer of the same objects is suspected, and the operator backs off.
 const STEPS: u32 = 12;
 
-/// Renews the certificates of one installation.
-pub struct CertificateKeeper {
+/// The task of the leader that renews the webhook's certificate authority and serving certificate before they expire.
+pub struct CertificateRotator {
     client: Client,
     store: Store,
     policy: RotationPolicy,
@@ -69,8 +69,8 @@ pub struct CertificateKeeper {
     reported: Option<String>,
 }
 
-impl CertificateKeeper {
-    /// Returns a keeper that does nothing before [`CertificateKeeper::run`] is called; `None` if the operator does not manage the
+impl CertificateRotator {
+    /// Returns a task that does nothing before [`CertificateRotator::run`] is called; `None` if the operator does not manage the
     /// certificates. `client` must not retry by itself.
     ///
     /// # Errors

@@ -3,11 +3,11 @@
 //! The objects of a list arrive one by one between [`Update::Started`] and [`Update::Complete`], and nothing is decided in between. A list
 //! that fails removes no object from the model, and the watch is broken. This includes the answer 404, except for
 //! [optional kinds](giveway_crds::optional). An object that cannot be decoded arrives as [`Update::Invalid`] and stops
-//! neither the list nor the watch (see [`Salvaged`]).
+//! neither the list nor the watch (see [`DecodedObject`]).
 
 use crate::leadership::watches::{AGAIN, Watches};
 use crate::messages::input::{Input, Update};
-use giveway_cluster::objects::{Salvaged, TrimmedObject};
+use giveway_cluster::objects::{DecodedObject, TrimmedObject};
 use giveway_cluster::watch::{Event, KindReader};
 use giveway_planner::model::ObjectKey;
 use giveway_serving::patience;
@@ -35,7 +35,7 @@ pub(crate) enum WatchOutcome {
     Ended,
 }
 
-/// Returns the parameters of the watches of all kinds.
+/// Returns the parameters that the watches of all kinds have: the API server ends each after [`patience::STREAM`].
 pub(crate) fn lasting() -> WatchParams {
     WatchParams::default().timeout(patience::STREAM)
 }
@@ -107,15 +107,15 @@ where
     }
 }
 
-/// Returns an object of the watch, or what is known of one that cannot be decoded.
-fn decode<K>(guard: Salvaged<K>) -> Update<K> {
-    match guard.0 {
+/// Returns the update for an object of the watch: the object itself, or the key and the error of one that could not be decoded.
+fn decode<K>(object: DecodedObject<K>) -> Update<K> {
+    match object.0 {
         Ok(object) => Update::Applied(Box::new(object)),
         Err(invalid) => Update::Invalid(key_in(&invalid.metadata), invalid.error),
     }
 }
 
-/// Returns the key of the object with this metadata.
+/// Returns namespace and name in an object's metadata; the namespace is empty for a cluster-scoped object.
 fn key_in(metadata: &ObjectMeta) -> ObjectKey {
     ObjectKey::new(metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }

@@ -18,7 +18,7 @@ use giveway_planner::model::{Cluster, ObjectKey};
 use notice::{EventNotice, EventSubject};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use turns::EventTurns;
+use turns::RoundRobinQueue;
 
 /// Minimum time between two events about the same matter on one object.
 const QUIET: Duration = Duration::from_secs(300);
@@ -35,7 +35,7 @@ const MOST: usize = 100_000;
 pub struct Speaker {
     /// When the next event may be published, by UID of the object and matter.
     said: BTreeMap<(SmolStr, SmolStr), Instant>,
-    turns: EventTurns,
+    turns: RoundRobinQueue,
     /// The message for the pods of a PodGroup in `turns` that does not exist.
     missing: BTreeMap<ObjectKey, String>,
     event_budget: EventBudget,

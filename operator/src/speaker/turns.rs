@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::time::Instant;
 
-/// The queue. It has one entry for each PodGroup, and [`EventTurns::retain`] limits it to PodGroups that are still needed.
+/// Round-robin queue of the PodGroups whose events are still to be published: the namespaces take turns, and in a namespace its PodGroups.
+/// A PodGroup is in it at most once, and [`RoundRobinQueue::retain`] removes those that are not needed any more.
 #[derive(Debug, Default)]
-pub(super) struct EventTurns {
+pub(super) struct RoundRobinQueue {
     /// The PodGroups that were added and have not ended.
     queued: BTreeSet<ObjectKey>,
     /// PodGroups whose turns begin at that time.
@@ -20,7 +21,7 @@ pub(super) struct EventTurns {
     last: SmolStr,
 }
 
-impl EventTurns {
+impl RoundRobinQueue {
     /// Queues a PodGroup whose events may be published from this time on, unless it is queued already.
     pub(super) fn add(&mut self, group: &ObjectKey, begin: Instant) {
         if self.queued.insert(group.clone()) {
@@ -28,7 +29,8 @@ impl EventTurns {
         }
     }
 
-    /// Removes and returns the PodGroup whose turn it is. The caller returns it with [`EventTurns::again`] or [`EventTurns::end`].
+    /// Removes and returns the PodGroup whose turn it is, or `None` if none is due. The caller then calls [`RoundRobinQueue::again`] if it
+    /// has more events for it, and otherwise [`RoundRobinQueue::end`].
     pub(super) fn take(&mut self, now: Instant) -> Option<ObjectKey> {
         while self.later.first().is_some_and(|(begin, _)| *begin <= now)
             && let Some((_, group)) = self.later.pop_first()
@@ -57,7 +59,7 @@ impl EventTurns {
         self.queued.remove(group);
     }
 
-    /// Removes the other PodGroups.
+    /// Removes every PodGroup for which `is_needed` returns false.
     pub(super) fn retain(&mut self, is_needed: impl FnMut(&ObjectKey) -> bool) {
         self.queued.retain(is_needed);
         self.later.retain(|(_, group)| self.queued.contains(group));
@@ -75,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_group_has_one_turn_however_often_its_reason_changes() {
-        let (mut turns, now) = (EventTurns::default(), Instant::now());
+        let (mut turns, now) = (RoundRobinQueue::default(), Instant::now());
         let (group, later) = (ObjectKey::new("default", "g"), |seconds| now + Duration::from_secs(seconds));
         turns.add(&group, later(5));
         turns.add(&group, later(6));
@@ -90,7 +92,7 @@ mod tests {
 
     #[test]
     fn namespaces_take_turns_and_so_do_the_groups_of_a_namespace() {
-        let (mut turns, now) = (EventTurns::default(), Instant::now());
+        let (mut turns, now) = (RoundRobinQueue::default(), Instant::now());
         for (namespace, name) in [("a", "1"), ("a", "2"), ("a", "3"), ("b", "1"), ("c", "1")] {
             turns.add(&ObjectKey::new(namespace, name), now);
         }
@@ -105,7 +107,7 @@ mod tests {
 
     #[test]
     fn groups_that_are_not_needed_leave_the_queue() {
-        let (mut turns, now) = (EventTurns::default(), Instant::now());
+        let (mut turns, now) = (RoundRobinQueue::default(), Instant::now());
         let groups = ["now", "later", "kept"].map(|name| ObjectKey::new("default", name));
         turns.add(&groups[0], now);
         turns.add(&groups[2], now);

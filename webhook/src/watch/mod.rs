@@ -13,7 +13,7 @@ use crate::supervise::Tasks;
 use crate::view::View;
 use giveway_admission::rules::guard::facts::PodObject;
 use giveway_admission::view::Settings;
-use giveway_cluster::objects::Salvaged;
+use giveway_cluster::objects::DecodedObject;
 use giveway_cluster::watch::{Event, KindReader, WatchFailure};
 use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::{PodGroup, Workload};
@@ -234,7 +234,7 @@ fn nothing() -> View {
 }
 
 /// Applies an event of a watch to the view. A list replaces all objects of its kind when it is complete.
-fn apply<K: Viewed>(event: Event<Salvaged<K>>, listed: &mut View, view: &SharedView) {
+fn apply<K: Viewed>(event: Event<DecodedObject<K>>, listed: &mut View, view: &SharedView) {
     match event {
         Event::Begun => *listed = nothing(),
         Event::Listed(object) => {
@@ -256,7 +256,7 @@ fn apply<K: Viewed>(event: Event<Salvaged<K>>, listed: &mut View, view: &SharedV
 }
 
 /// Returns the object, or the metadata of one that cannot be read.
-fn readable<K: Viewed>(object: Salvaged<K>) -> Result<K, Box<ObjectMeta>> {
+fn readable<K: Viewed>(object: DecodedObject<K>) -> Result<K, Box<ObjectMeta>> {
     object.0.map_err(|invalid| {
         let (namespace, name) = (&invalid.metadata.namespace, &invalid.metadata.name);
         tracing::warn!(
@@ -296,12 +296,12 @@ mod tests {
         SharedView::new(settings)
     }
 
-    fn group(name: &str, spec: serde_json::Value) -> Salvaged<PodGroup> {
+    fn group(name: &str, spec: serde_json::Value) -> DecodedObject<PodGroup> {
         let group = json!({
             "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
             "metadata": {"namespace": "a", "name": name}, "spec": spec,
         });
-        Salvaged::decode(&group.to_string()).unwrap()
+        DecodedObject::decode(&group.to_string()).unwrap()
     }
 
     fn gang() -> serde_json::Value {

@@ -13,11 +13,12 @@ use serde_json::{Error, Value};
 /// The latest time, in seconds, that is valid with every UTC offset.
 const LATEST: &str = "9999-12-30T00:00:00Z";
 
-/// An object, or for an invalid one its namespace, name, UID, resource version and the error.
+/// The result of decoding an object of the API server: the object, or for an invalid one its namespace, name, UID, resource version and
+/// the error, so that a list or watch continues after it.
 #[derive(Clone, Debug)]
-pub struct Salvaged<K>(pub Result<K, InvalidObject>);
+pub struct DecodedObject<K>(pub Result<K, InvalidObject>);
 
-impl<K: TrimmedObject + Resource> Salvaged<K> {
+impl<K: TrimmedObject + Resource> DecodedObject<K> {
     /// Decodes an object from JSON, with [times that are out of range](self) replaced by the latest one. An object that is invalid in
     /// another way becomes an [`InvalidObject`].
     ///
@@ -31,17 +32,17 @@ impl<K: TrimmedObject + Resource> Salvaged<K> {
         };
         let mut object = serde_json::from_str(&kept)?;
         bound_times(&mut object);
-        let salvaged = K::decode(&object.to_string());
-        Ok(Self(salvaged.map_err(|_| InvalidObject { error, metadata: name_of(&object) })))
+        let with_bounded_times = K::decode(&object.to_string());
+        Ok(Self(with_bounded_times.map_err(|_| InvalidObject { error, metadata: name_of(&object) })))
     }
 
-    /// Returns the metadata of the object; for an invalid one what identifies it.
+    /// Returns the metadata of the object; for an invalid one only namespace, name, UID and resource version.
     pub fn meta(&self) -> &ObjectMeta {
         self.0.as_ref().map_or_else(|invalid| &invalid.metadata, K::meta)
     }
 }
 
-impl<K: TrimmedObject + Resource> ReadObject for Salvaged<K> {
+impl<K: TrimmedObject + Resource> ReadObject for DecodedObject<K> {
     fn decode(_: &KindFields, text: &str) -> Result<Self, Error> {
         Self::decode(text)
     }
@@ -80,7 +81,7 @@ fn looks_like_a_time(text: &str) -> bool {
     text.len() > 19 && text.bytes().take(19).enumerate().all(digit_or)
 }
 
-/// Returns the metadata that identifies the object.
+/// Returns namespace, name, UID and resource version of an object that cannot be decoded; `None` for each that is missing or no text.
 fn name_of(object: &Value) -> ObjectMeta {
     let field = |name: &str| object.get("metadata")?.get(name)?.as_str().map(str::to_owned);
     ObjectMeta {
@@ -98,9 +99,9 @@ mod tests {
     use k8s_openapi::api::core::v1::Pod;
     use serde_json::json;
 
-    fn read(objects: &Value) -> Vec<Salvaged<Pod>> {
+    fn read(objects: &Value) -> Vec<DecodedObject<Pod>> {
         let objects = objects.as_array().unwrap().iter();
-        objects.map(|object| Salvaged::decode(&object.to_string()).unwrap()).collect()
+        objects.map(|object| DecodedObject::decode(&object.to_string()).unwrap()).collect()
     }
 
     #[test]
