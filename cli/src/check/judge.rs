@@ -204,22 +204,22 @@ pub(super) fn autoscalers(autoscalers: &Known<Vec<Autoscaler>>, provisioning: Op
         Ok(found) => found,
         Err(why) => return vec![cluster::autoscalers_unknown(why)],
     };
-    let judge = |one: &Autoscaler| match provisioning {
-        Some(method) => cluster::capacity_requested(*one, method),
-        None => cluster::no_capacity_requested(*one),
+    let judge = |autoscaler: &Autoscaler| match provisioning {
+        Some(method) => cluster::capacity_requested(*autoscaler, method),
+        None => cluster::no_capacity_requested(*autoscaler),
     };
     found.iter().map(judge).collect()
 }
 
 /// Returns a finding for each change of a class that was started and has not finished.
 fn interrupted(facts: &Installation) -> Vec<Finding> {
-    let all: &Known<Vec<_>> = &facts.interrupted;
-    match all {
-        Ok(all) => all
+    let changes: &Known<Vec<_>> = &facts.interrupted;
+    match changes {
+        Ok(changes) => changes
             .iter()
-            .map(|one| {
-                let finding = classes::change_interrupted(&one.change, &one.class);
-                Finding { class: Some(one.class.clone()), ..finding }
+            .map(|interrupted| {
+                let finding = classes::change_interrupted(&interrupted.change, &interrupted.class);
+                Finding { class: Some(interrupted.class.clone()), ..finding }
             })
             .collect(),
         Err(why) => vec![classes::changes_unknown(why)],

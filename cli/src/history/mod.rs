@@ -271,28 +271,28 @@ fn row(plan: StoredPlan, finished_at: Option<Time>, about: &HistoryScope) -> Opt
     })
 }
 
-/// Returns true if `one` is the preemptor of the plan: the group, the pod, or a placed member of the preempting group.
+/// Returns true if `wanted` is the preemptor of the plan: the group, the pod, or a placed member of the preempting group.
 fn is_preemptor(
     preemptor: &StoredPreemptor,
     placements: &[giveway_crds::plan::StoredPlacement],
-    one: &Preemptor,
+    wanted: &Preemptor,
 ) -> bool {
-    let ObjectKey { namespace, name } = one.key();
+    let ObjectKey { namespace, name } = wanted.key();
     let is = |kind: &str| preemptor.kind == kind && preemptor.name == name.as_str();
     preemptor.namespace == namespace.as_str()
-        && match one {
+        && match wanted {
             Preemptor::Group(_) => is("PodGroup"),
             Preemptor::Pod(_) => is("Pod") || placements.iter().any(|placement| placement.pod == name.as_str()),
         }
 }
 
-/// Returns the part of a victim that is the requested group or pod.
-fn part_of(victim: &StoredVictim, one: &Preemptor) -> Option<StoredVictim> {
-    let ObjectKey { namespace, name } = one.key();
+/// Returns the part of a victim that is the `wanted` group or pod: the whole group, or only that pod of it; `None` if it is in none.
+fn part_of(victim: &StoredVictim, wanted: &Preemptor) -> Option<StoredVictim> {
+    let ObjectKey { namespace, name } = wanted.key();
     if victim.namespace != namespace.as_str() {
         return None;
     }
-    match one {
+    match wanted {
         Preemptor::Group(_) => (victim.kind == "PodGroup" && victim.name == name.as_str()).then(|| victim.clone()),
         Preemptor::Pod(_) => {
             let pods: Vec<_> = victim.pods.iter().filter(|pod| pod.name == name.as_str()).cloned().collect();

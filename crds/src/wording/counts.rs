@@ -1,18 +1,18 @@
 //! Phrases whose nouns and verbs agree with a number. Every sentence with a count is made with them, so that none says "1 pods" or
 //! "1 pod are".
 
-/// Returns the phrase that agrees with a count: `one` for 1, otherwise `more`.
-pub fn agree<'w, N: TryInto<i64>>(count: N, one: &'w str, more: &'w str) -> &'w str {
+/// Returns the phrase that agrees with a count: `singular` for 1, otherwise `plural`.
+pub fn agree<'w, N: TryInto<i64>>(count: N, singular: &'w str, plural: &'w str) -> &'w str {
     match count.try_into() {
-        Ok(1) => one,
-        _ => more,
+        Ok(1) => singular,
+        _ => plural,
     }
 }
 
 /// Returns a count with the phrase that agrees with it: `counted(1, "pod is", "pods are")` is `1 pod is`, and for 2 `2 pods are`.
-pub fn counted<N: TryInto<i64>>(count: N, one: &str, more: &str) -> String {
+pub fn counted<N: TryInto<i64>>(count: N, singular: &str, plural: &str) -> String {
     let count = count.try_into().unwrap_or(i64::MAX);
-    format!("{count} {}", agree(count, one, more))
+    format!("{count} {}", agree(count, singular, plural))
 }
 
 /// Returns `1 pod`, `2 pods` and so on.
@@ -22,10 +22,10 @@ pub fn pods<N: TryInto<i64>>(count: N) -> String {
 
 /// Returns a part of a total, with the phrase that agrees with the part: `1 of 2 pods is`, `2 of 2 pods are`. With a total of 1 it is
 /// singular: `0 of 1 pod is`.
-pub fn part_of<N: TryInto<i64>, T: TryInto<i64>>(part: N, all: T, noun: (&str, &str), verb: (&str, &str)) -> String {
-    let (part, all) = (part.try_into().unwrap_or(i64::MAX), all.try_into().unwrap_or(i64::MAX));
-    let agrees_with = if all == 1 { all } else { part };
-    format!("{part} of {} {}", counted(all, noun.0, noun.1), agree(agrees_with, verb.0, verb.1))
+pub fn part_of<N: TryInto<i64>, T: TryInto<i64>>(part: N, total: T, noun: (&str, &str), verb: (&str, &str)) -> String {
+    let (part, total) = (part.try_into().unwrap_or(i64::MAX), total.try_into().unwrap_or(i64::MAX));
+    let agrees_with = if total == 1 { total } else { part };
+    format!("{part} of {} {}", counted(total, noun.0, noun.1), agree(agrees_with, verb.0, verb.1))
 }
 
 #[cfg(test)]

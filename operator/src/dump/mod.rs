@@ -63,16 +63,18 @@ struct Entries {
     entries: Vec<Box<RawValue>>,
 }
 
-/// Returns the line of a section.
+/// Returns one line of the dump: a JSON object with the name of the section, the time and the content. If the content cannot be written as
+/// JSON, the line has the error instead.
 pub fn line(dump: &'static str, time: &Time, content: impl Serialize) -> String {
     let line = serde_json::to_string(&Section { dump, time, content });
     line.unwrap_or_else(|error| json!({"dump": dump, "error": error.to_string()}).to_string())
 }
 
-/// Returns the line of a section with as many of these entries as fit into it.
-fn section<T: Serialize>(dump: &'static str, time: &Time, all: impl ExactSizeIterator<Item = T>) -> String {
-    let (total, mut entries, mut bytes) = (all.len(), Vec::new(), FRAME);
-    for entry in all {
+/// Returns the [line](line()) of a section with the first of these items that together have at most [`MOST_BYTES`], their total number, and the
+/// number of those left out.
+fn section<T: Serialize>(dump: &'static str, time: &Time, items: impl ExactSizeIterator<Item = T>) -> String {
+    let (total, mut entries, mut bytes) = (items.len(), Vec::new(), FRAME);
+    for entry in items {
         let Ok(entry) = to_raw_value(&entry) else { continue };
         bytes += entry.get().len() + 1;
         if bytes > MOST_BYTES {

@@ -27,11 +27,11 @@ fn unknown(check: &'static str, what: &str, why: &str) -> Finding {
     Finding::warn(check, format!("{what} is not known: {why}"), remedy)
 }
 
-/// Returns the first of these texts, and the number of the others.
-fn first(all: impl ExactSizeIterator<Item = String>) -> String {
-    let more = match all.len().saturating_sub(NAMED) {
+/// Returns the first [`NAMED`] of these texts, joined by commas, and the number of the others: `a, b and 3 more`.
+fn first(texts: impl ExactSizeIterator<Item = String>) -> String {
+    let more = match texts.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    all.take(NAMED).collect::<Vec<String>>().join(", ") + &more
+    texts.take(NAMED).collect::<Vec<String>>().join(", ") + &more
 }

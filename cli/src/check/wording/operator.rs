@@ -121,12 +121,12 @@ pub(in crate::check) fn breaker_of_cluster(preemptors: usize, until: Option<Time
     Finding::fail("breakers", message, CLOSE_BREAKER)
 }
 
-/// The breakers of these namespaces are open; texts of [`breaker_of_namespace`].
-pub(in crate::check) fn breakers_of_namespaces(all: impl ExactSizeIterator<Item = String>) -> Finding {
-    let count = counted(all.len(), "namespace", "namespaces");
+/// Warning: the circuit breakers of these namespaces, each a text of [`breaker_of_namespace`], are open.
+pub(in crate::check) fn breakers_of_namespaces(namespaces: impl ExactSizeIterator<Item = String>) -> Finding {
+    let count = counted(namespaces.len(), "namespace", "namespaces");
     let message = format!(
         "No pod is evicted for preemptors of {count}, after plans for several of them in a row evicted pods without effect: {}.",
-        first(all)
+        first(namespaces)
     );
     Finding::warn("breakers", message, CLOSE_BREAKER)
 }
@@ -140,12 +140,12 @@ pub(in crate::check) fn breaker_of_namespace(namespace: &str, preemptors: usize,
     format!("{namespace} ({}) {end}", counted(preemptors, "preemptor", "preemptors"))
 }
 
-/// The breakers of these preemptors are open; texts of [`breaker_of_preemptor`].
-pub(in crate::check) fn breakers_of_preemptors(all: impl ExactSizeIterator<Item = String>) -> Finding {
-    let count = counted(all.len(), "preemptor", "preemptors");
+/// Warning: the circuit breakers of these preemptors, each a text of [`breaker_of_preemptor`], are open.
+pub(in crate::check) fn breakers_of_preemptors(preemptors: impl ExactSizeIterator<Item = String>) -> Finding {
+    let count = counted(preemptors.len(), "preemptor", "preemptors");
     let message = format!(
         "No pod is evicted for {count}, after plans in a row that evicted pods without effect: {}.",
-        first(all)
+        first(preemptors)
     );
     Finding::warn("breakers", message, CLOSE_BREAKER)
 }

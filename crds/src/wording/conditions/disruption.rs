@@ -52,9 +52,10 @@ pub(in crate::wording) fn others_are(count: usize) -> String {
     counted(count, "other pod of the PodGroup is", "other pods of the PodGroup are")
 }
 
-/// Written on a PodGroup in mode `PodGroup` and `left` of its pods when a plan was cancelled that has evicted the others.
-pub fn partially_disrupted(plan: &str, group: &ObjectKey, left: usize) -> String {
-    let (pods, are) = (pods(left), agree(left, "is", "are"));
+/// Written on a PodGroup in mode `PodGroup` and on its `remaining` pods that plan `plan` had not evicted when it was cancelled. They are
+/// evicted too.
+pub fn partially_disrupted(plan: &str, group: &ObjectKey, remaining: usize) -> String {
+    let (pods, are) = (pods(remaining), agree(remaining, "is", "are"));
     format!(
         "{OURS}plan {plan}, which was cancelled after it evicted a part of PodGroup {group}: {pods} of it {are} still evicted."
     )
@@ -112,11 +113,11 @@ pub fn own_plan_ends_for_plan() -> &'static str {
     "The PodGroup is preempted, so all its pods are evicted."
 }
 
-/// The last message of a departure all of whose `all` pods have terminated. A departure without pods has another end.
-pub fn no_pod_left(all: usize) -> String {
-    match all {
+/// The last message of a departure whose pods, `total` in number, have all terminated. A departure without pods has another end.
+pub fn no_pod_left(total: usize) -> String {
+    match total {
         1 => "No pod is left.".to_owned(),
-        all => format!("None of the {all} pods is left."),
+        total => format!("None of the {total} pods is left."),
     }
 }
 
@@ -130,20 +131,21 @@ pub fn departure_deleted() -> &'static str {
     "Its Preemption was deleted before a pod was evicted."
 }
 
-/// Returns the subject and verb of a sentence about pods of a departure that were not evicted.
-fn left_are(left: usize, all: usize) -> String {
-    part_of(left, all, ("pod", "pods"), ("is", "are"))
+/// Returns the subject and verb of a sentence about the pods of a departure that were not evicted: `2 of 8 pods are`.
+fn left_are(remaining: usize, total: usize) -> String {
+    part_of(remaining, total, ("pod", "pods"), ("is", "are"))
 }
 
-/// The end of a departure: the namespace of its pods is protected now. `left` of `all` pods were not evicted; `why` says what protects
-/// them.
-pub fn rest_protected(left: usize, all: usize, why: &str) -> String {
-    format!("{} not evicted: {why}.", left_are(left, all))
+/// The end of a departure: the namespace of its pods is protected now. `remaining` of `total` pods were not evicted; `why` says what
+/// protects them.
+pub fn rest_protected(remaining: usize, total: usize, why: &str) -> String {
+    format!("{} not evicted: {why}.", left_are(remaining, total))
 }
 
-/// The end of a departure: enough pods of the PodGroup are bound without further evictions. `left` of `all` pods were not evicted.
-pub fn enough_bound(left: usize, all: usize) -> String {
-    let are = left_are(left, all);
+/// The end of a departure: enough pods of the PodGroup are bound without further evictions. `remaining` of `total` pods were not
+/// evicted.
+pub fn enough_bound(remaining: usize, total: usize) -> String {
+    let are = left_are(remaining, total);
     format!("{are} not evicted, because the PodGroup has as many bound pods as it needs again.")
 }
 

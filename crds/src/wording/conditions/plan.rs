@@ -78,11 +78,12 @@ impl PlanEffect<'_> {
         }
     }
 
-    /// Returns the sentence about violated budgets.
-    fn violations(&self, one: &str, more: &str) -> String {
+    /// Returns a sentence with the number of evictions that violate a budget, whose predicate is `singular` or `plural`; an empty string for
+    /// none.
+    fn violations(&self, singular: &str, plural: &str) -> String {
         match self.violations {
             0 => String::new(),
-            count => format!(" {} {}.", counted(count, "eviction", "evictions"), agree(count, one, more)),
+            count => format!(" {} {}.", counted(count, "eviction", "evictions"), agree(count, singular, plural)),
         }
     }
 

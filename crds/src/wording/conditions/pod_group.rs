@@ -211,11 +211,12 @@ pub fn pods_of_newer_job() -> &'static str {
     "Its pods belong to a newer Job than the PodGroup; they get one of their own when the last pod of the earlier Job has terminated."
 }
 
-/// `Scheduled=False`, reason `WaitingForPods`: replacement pods wait for `left` pods of their PodGroup, which is disrupted as a whole.
-pub fn replacements_wait(left: usize) -> String {
+/// `Scheduled=False`, reason `WaitingForPods`: replacement pods wait until `running` pods of their PodGroup, which is disrupted as a
+/// whole, are terminating.
+pub fn replacements_wait(running: usize) -> String {
     format!(
         "All pods of the PodGroup are evicted, and {} not terminating yet. Replacement pods stay gated until then, for at most 1m.",
-        counted(left, "pod is", "pods are")
+        counted(running, "pod is", "pods are")
     )
 }
 
