@@ -37,7 +37,7 @@ enum Sort {
 }
 
 impl Sort {
-    /// Returns the start of the names of this sort.
+    /// Returns the word with which every new name of this sort begins: `node` in `node-07`.
     fn prefix(self) -> &'static str {
         match self {
             Self::Namespace => "ns",
@@ -80,7 +80,7 @@ pub(crate) fn anonymize(items: &mut Vec<Value>) {
     }
 }
 
-/// Returns the row of an object in the table of kinds.
+/// Returns the row of an object's kind in the table of kinds; `None` if snapshots do not contain the kind.
 fn row_of(item: &Value) -> Option<&'static KindFields> {
     in_snapshots(item["apiVersion"].as_str()?, item["kind"].as_str()?)
 }
@@ -238,7 +238,7 @@ fn is_plain(value: &Value) -> bool {
     }
 }
 
-/// Visits every name in an object.
+/// Visits the fields of objects, and passes every name in them to `rename`.
 struct Walk<'a> {
     rename: &'a mut dyn FnMut(Sort, &str) -> String,
     numeric: &'a BTreeSet<String>,
@@ -246,7 +246,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Renames the names in an object.
+    /// Replaces every name in an object, and removes the texts that the table of kinds has no mark for.
     fn item(&mut self, item: &mut Value) {
         if let Some(row) = row_of(item) {
             self.fields(row.object(), item);
@@ -294,7 +294,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns how a text is written.
+    /// Returns the text that replaces the value of a field. `mark` is the field's mark in the table of kinds, which says what its value
+    /// names.
     fn text(&mut self, mark: Mark, text: &str) -> String {
         let sort = match mark {
             Mark::Namespace => Sort::Namespace,
@@ -365,7 +366,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Renames the value of a topology domain.
+    /// Renames the value of a stored topology domain (`key`, `value`); the key stays.
     fn domain(&mut self, domain: &mut Value) {
         let Value::Object(fields) = domain else { return clear(domain) };
         fields.retain(|name, _| matches!(name.as_str(), "key" | "value"));
@@ -375,7 +376,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Renames the values of labels; keys stay.
+    /// Renames the values of a map of labels; the keys stay.
     fn labels(&mut self, labels: &mut Value) {
         match labels {
             Value::Object(labels) => labels.iter_mut().for_each(|(key, value)| self.label(key, value)),

@@ -391,7 +391,7 @@ impl SourceKind {
         Self::parse(text, "scheduling.k8s.io")
     }
 
-    /// Parses KIND/NAME of this API group.
+    /// Parses `KIND/NAME` or `KIND.GROUP/NAME`, where `group` is the API group of a kind without one. The error says what is valid.
     fn parse(text: &str, group: &str) -> Result<(Self, String), String> {
         let native = group == "scheduling.k8s.io";
         let known = if native {
@@ -550,7 +550,7 @@ impl Target {
         }
     }
 
-    /// Returns the preemptor of this name in a namespace.
+    /// Returns the PodGroup or pod of this name in `namespace`, as a preemptor.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Preemptor {
         match self {
             Self::Group(name) => Preemptor::Group(ObjectKey::new(namespace, name)),

@@ -43,7 +43,8 @@ pub(crate) fn of(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -
     }
 }
 
-/// Returns the world with another priority or policy of the preemptor.
+/// Returns a copy of the world in which the preemptor has this priority, and this policy unless it is `None`. Returns `None` if the
+/// preemptor does not exist.
 fn with(world: &World, preemptor: &Preemptor, priority: i32, policy: Option<PreemptionPolicy>) -> Option<World> {
     let mut world = world.clone();
     match preemptor {
@@ -110,7 +111,7 @@ fn after_group(
     after(world, outcome, strategy, |world| world.add_group(group).ok())
 }
 
-/// Returns the PodGroup of the decision.
+/// Returns the PodGroup that the decision is for, or `None` if it is for a single pod.
 fn group_of<'w>(world: &'w World, outcome: &DecisionOutcome) -> Option<&'w PodGroup> {
     match &outcome.preemptor {
         Preemptor::Group(key) => world.groups.get(key),
@@ -175,7 +176,7 @@ fn without_a_protection(world: &World, outcome: &DecisionOutcome, strategy: Stra
     said
 }
 
-/// Returns the preemption policy of the preemptor.
+/// Returns the effective preemption policy of the preemptor; `Never` if it does not exist.
 fn policy(world: &World, preemptor: &Preemptor) -> PreemptionPolicy {
     let policy = match preemptor {
         Preemptor::Group(key) => world.cluster.group(key).map(|group| group.policy),

@@ -160,7 +160,7 @@ pub(crate) enum RequestError {
 }
 
 impl RequestError {
-    /// Returns the HTTP status of a rejection.
+    /// Returns the HTTP status with which the API server rejected the request; `None` if it gave no answer.
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
             Self::Refused(status) => Some(status.code),
@@ -244,13 +244,13 @@ impl Api {
         self.call(method, path, body).await
     }
 
-    /// Deletes an object with these preconditions.
+    /// Deletes the object at a path, if it meets these preconditions (`uid`, `resourceVersion`).
     pub(crate) async fn delete(&self, path: &str, preconditions: &Value) -> Result<(), RequestError> {
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
         self.send::<Value>(Method::DELETE, path, &options).await.map(|_| ())
     }
 
-    /// Sends one merge patch.
+    /// Changes the object at a path by a JSON merge patch, and returns it as it is stored then.
     pub(crate) async fn merge<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -260,7 +260,7 @@ impl Api {
         self.request(Method::PATCH, path, "application/merge-patch+json", patch).await
     }
 
-    /// Sends one server-side apply.
+    /// Changes or creates the object at a path by server-side apply, and returns it as it is stored then.
     pub(crate) async fn apply<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -333,7 +333,7 @@ fn service_namespace(configuration: &Value) -> Option<&str> {
     found.filter(|name| giveway_crds::names::is_label(name))
 }
 
-/// Returns the result of a GET at this path.
+/// Returns the result of a GET at `path`: the answers 404 and 403 are no errors.
 fn got<T>(answer: Result<T, RequestError>, path: &str) -> Result<Got<T>, CliError> {
     match answer {
         Ok(value) => Ok(Got::Found(value)),
@@ -372,7 +372,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, CliError>>) -> 
     runtime.map_err(failed)?.block_on(future)
 }
 
-/// Reads the URL of an API server.
+/// Parses the URL of an API server, `https` or `http`. The error says what is valid.
 fn server(text: &str) -> Result<Uri, String> {
     let url: Option<Uri> = text.parse().ok();
     let has_host = |url: &Uri| matches!(url.scheme_str(), Some("https" | "http")) && url.host().is_some();

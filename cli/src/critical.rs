@@ -20,7 +20,7 @@ pub(crate) fn plan(world: &World, key: &ObjectKey) -> Result<PlanAnswer, CliErro
     Ok(decide(world, pod))
 }
 
-/// Returns the answer for a critical add-on.
+/// Returns what `plan` prints for a pod that is a critical add-on: where it fits, or which pods the operator would evict.
 pub(crate) fn decide(world: &World, pod: &Pod) -> PlanAnswer {
     let (key, preemptor) = (&pod.key, Preemptor::Pod(pod.key.clone()));
     let mut answer = PlanAnswer {

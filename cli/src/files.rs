@@ -23,7 +23,7 @@ pub(crate) fn title(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-/// Opens a file; `-` is standard input.
+/// Opens a file for reading; the path `-` is standard input.
 fn open(path: &Path) -> std::io::Result<Box<dyn Read>> {
     if path == Path::new("-") { Ok(Box::new(std::io::stdin())) } else { Ok(Box::new(std::fs::File::open(path)?)) }
 }
@@ -42,7 +42,7 @@ pub(crate) fn read_texts(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Cli
     paths.iter().map(|path| read_text(path)).collect()
 }
 
-/// Returns the documents of a text in JSON or YAML.
+/// Parses a text in JSON or in YAML, which may have several documents. `file` is its name in errors.
 pub(crate) fn documents(file: &str, text: &str) -> Result<Vec<Value>, CliError> {
     parsed(file, text)
 }

@@ -84,7 +84,7 @@ pub(crate) struct Objects {
     pub(crate) notes: Vec<String>,
 }
 
-/// Reads everything that the planner needs.
+/// Reads from the API server all objects that the planner needs. Kinds that the user may not read are in the notes.
 pub(crate) async fn read(api: &Api) -> Result<Objects, CliError> {
     read_kinds(api, |_| true).await
 }
@@ -211,7 +211,7 @@ async fn list(
     }
 }
 
-/// Returns the plural of a kind's name, for a sentence.
+/// Returns the plural of a kind for a sentence, which for PodGroups of Kubernetes itself distinguishes them from those of Giveway.
 pub(crate) fn plural(kind: &KindFields) -> String {
     plural_of(kind.kind, kind.api_version.starts_with("scheduling.k8s.io/") && kind.kind == native::KIND)
 }

@@ -113,7 +113,7 @@ fn complain(error: &CliError) -> u8 {
     error.exit_status()
 }
 
-/// Prints the completion script of a shell.
+/// Prints the script with which this shell completes commands and flags of `kubectl giveway`.
 fn completion(shell: args::ShellName) -> Result<(), CliError> {
     let mut script = Vec::new();
     let mut command = Args::command().bin_name("kubectl-giveway");

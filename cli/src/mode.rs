@@ -18,7 +18,7 @@ const OPERATOR: &str = "giveway-operator";
 const CONSEQUENCE: &str = "Mode off removes Giveway's scheduling gate from every gated pod in all namespaces, so gangs may be partially \
                            scheduled. This cannot be undone: the API server adds no gate to an existing pod";
 
-/// Runs `mode`. Returns the exit status.
+/// Runs `kubectl giveway mode`: switches the operator's mode, or returns to that of the chart. Returns the exit status.
 pub(crate) fn run(args: &ModeArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     let mode = args.mode.mode();
     if mode == Some(Mode::Off) && !args.yes && !args.dry_run {
@@ -139,7 +139,7 @@ fn unknown(namespace: &str) -> String {
     )
 }
 
-/// Writes the mode into the ConfigMap.
+/// Writes the mode into the ConfigMap of the mode, which is created if it does not exist; only checks it in a dry run.
 async fn write(api: &Api, namespace: &str, mode: Mode, dry_run: bool) -> Result<(), RequestError> {
     let map = json!({
         "apiVersion": "v1",
@@ -161,17 +161,17 @@ async fn remove(api: &Api, namespace: &str, dry_run: bool) -> Result<bool, Reque
     }
 }
 
-/// Returns the path of the ConfigMap.
+/// Returns the API path of the ConfigMap of the mode.
 pub(crate) fn path(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}")
 }
 
-/// Returns the query parameter of a dry run.
+/// Returns the query parameter that makes a request a dry run; an empty string if it is none.
 fn dry(dry_run: bool) -> &'static str {
     if dry_run { "&dryRun=All" } else { "" }
 }
 
-/// Returns the error for a call that failed.
+/// Returns the error of a call for the ConfigMap of the mode that failed, with what the user can do. `verb` is that of HTTP.
 fn failed(error: &RequestError, verb: &str, namespace: &str) -> CliError {
     let problem = match error.code() {
         Some(403) => ChartRole::Switch(namespace).explain(&error.to_string()),

@@ -85,7 +85,7 @@ impl Scanner {
     }
 }
 
-/// Returns the indentation of a line, with the dashes of lists.
+/// Returns the indentation of a line of YAML in bytes, to which the dashes of lists at its beginning belong.
 fn indentation(line: &[u8]) -> usize {
     let mut at = 0;
     loop {

@@ -27,13 +27,13 @@ impl From<&Bystander> for NotEvicted {
 }
 
 impl NotEvicted {
-    /// Returns `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
+    /// Returns the unit as `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
     pub(crate) fn reference(&self) -> String {
         reference(self.kind, &self.namespace, &self.name)
     }
 }
 
-/// Returns `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
+/// Returns an object as `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`; `kind` is `PodGroup` or `Pod`.
 pub(crate) fn reference(kind: &str, namespace: &str, name: &str) -> String {
     format!("{}/{namespace}/{name}", kind.to_lowercase())
 }

@@ -9,7 +9,7 @@ use crate::world::World;
 use crate::{changes, critical, files, submit};
 use giveway_planner::Strategy;
 
-/// Runs the planner and prints the answer.
+/// Runs `kubectl giveway plan`: decides for an existing preemptor or for manifests as the operator would, and prints the answer.
 pub(crate) fn run(args: &PlanArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     if let (true, Some(Target::Group(name))) = (args.critical, &args.preemptor) {
         return Err(CliError::CriticalGroup(name.clone()));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
 
-/// Runs `kubectl giveway snapshot`.
+/// Runs `kubectl giveway snapshot`: writes all objects that the planner reads into a file, on request without their names.
 pub(crate) fn run(args: &SnapshotArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     let mut objects = block_on(async { live::read(&connection.api().await?).await })?;
     for note in &objects.notes {

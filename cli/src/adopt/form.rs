@@ -26,7 +26,7 @@ impl fmt::Display for ClassChange {
 }
 
 impl ClassChange {
-    /// Returns the name of the command.
+    /// Returns the command that makes this change: `adopt` or `release`.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Adopt => "adopt",
@@ -34,12 +34,12 @@ impl ClassChange {
         }
     }
 
-    /// Parses the name of a command.
+    /// Returns the change that the command `adopt` or `release` makes; `None` for any other text.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         [Self::Adopt, Self::Release].into_iter().find(|change| change.as_str() == text)
     }
 
-    /// Returns the participle of the change.
+    /// Returns the change as a participle for sentences: `adopted` or `released`.
     pub(crate) fn done(self) -> &'static str {
         match self {
             Self::Adopt => "adopted",
@@ -94,7 +94,7 @@ pub(crate) fn of(change: ClassChange, class: &PriorityClass, exempt: bool) -> Pr
     new
 }
 
-/// Returns the class without the fields that the API server sets.
+/// Returns a class that can be created again: without UID, resource version and the other metadata that the API server sets.
 pub(crate) fn bare(class: &PriorityClass) -> PriorityClass {
     PriorityClass {
         metadata: ObjectMeta {
@@ -108,7 +108,8 @@ pub(crate) fn bare(class: &PriorityClass) -> PriorityClass {
     }
 }
 
-/// Returns the differences as clauses: `value 5 instead of 10`.
+/// Returns the fields in which the `found` class is not the `expected` one, as clauses such as `value 5 instead of 10`; none if they are
+/// equal.
 pub(crate) fn differences(expected: &PriorityClass, found: &PriorityClass) -> Vec<String> {
     let mut clauses = Vec::new();
     let mut compare = |field: &str, wanted: String, is: String| {
@@ -126,7 +127,7 @@ pub(crate) fn differences(expected: &PriorityClass, found: &PriorityClass) -> Ve
     clauses
 }
 
-/// Returns an annotation of the class.
+/// Returns the value of the class's annotation `key`, or `None` if it has none.
 fn annotation<'a>(class: &'a PriorityClass, key: &str) -> Option<&'a str> {
     class.metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }

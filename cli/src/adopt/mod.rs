@@ -22,7 +22,7 @@ use run::Run;
 use std::collections::BTreeSet;
 use store::ClassStore;
 
-/// Runs `adopt`. Returns the exit status.
+/// Runs `kubectl giveway adopt`: puts PriorityClasses under Giveway's management. Returns the exit status.
 pub(crate) fn adopt(args: &AdoptArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     block_on(async {
         let namespace = connection.api().await?.giveway_namespace().await;
@@ -30,7 +30,7 @@ pub(crate) fn adopt(args: &AdoptArgs, connection: &ClusterConnection) -> Result<
     })
 }
 
-/// Runs `release`. Returns the exit status.
+/// Runs `kubectl giveway release`: ends Giveway's management of PriorityClasses. Returns the exit status.
 pub(crate) fn release(args: &ReleaseArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     let names = (!args.all).then_some(&args.names);
     block_on(async {
@@ -111,7 +111,7 @@ async fn one(store: &ClassStore<'_>, change: ClassChange, name: &str, dry_run: b
     })
 }
 
-/// Returns the message for a class that needs no change.
+/// Returns the message for a class that already is as the change would make it.
 fn already(change: ClassChange, name: &str) -> String {
     match change {
         ClassChange::Adopt => format!("priorityclass.scheduling.k8s.io/{name} is managed already\n"),

@@ -29,7 +29,7 @@ pub(crate) struct ClassRecord {
     pub(crate) uid: String,
 }
 
-/// Returns the name of the ConfigMap for a class.
+/// Returns the name of the ConfigMap that records a change of this class. The end of a name that is too long is replaced by a hash.
 pub(crate) fn name_for(class: &str) -> String {
     let name = format!("{PREFIX}{class}");
     if name.len() <= MAX_NAME {

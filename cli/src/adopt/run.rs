@@ -51,6 +51,7 @@ enum AdoptProgress {
 }
 
 impl<'a> Run<'a> {
+    /// Creates the change of the class `name`, of which no step has run.
     pub(super) fn new(store: &'a ClassStore<'a>, change: ClassChange, name: &'a str) -> Self {
         Self { store, change, name, exempt: None, acted: false, gone: None, refused: None, other_default: None }
     }
@@ -202,7 +203,8 @@ impl<'a> Run<'a> {
         Ok(self.store.try_create(&probe).await?.is_some_and(|stored| form::is_managed(&stored)))
     }
 
-    /// Deletes the class in its old form.
+    /// Deletes the class if it still is as it was recorded, so that it can be created in its new form; otherwise the next step is decided
+    /// again.
     async fn delete(&mut self, record: &ClassRecord) -> Result<AdoptProgress, RequestError> {
         match self.store.delete(record).await {
             Ok(true) => {
@@ -249,7 +251,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Deletes the record, and reports the result.
+    /// Deletes the record of the change, and prints `why` unless the change has finished. It fails if the new form of the class was
+    /// rejected.
     async fn forget(&mut self, record: &ClassRecord, why: Why) -> Result<AdoptProgress, RequestError> {
         match why {
             Why::Finished => {}
@@ -282,7 +285,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the error for a class that does not exist.
+    /// Returns the error for a class that does not exist: the answer of the API server, if there is one.
     fn unknown(&self, error: Option<RequestError>) -> CliError {
         let words = error.map_or_else(|| super::not_found(self.name), |error| error.to_string());
         CliError::UnknownClass(words)

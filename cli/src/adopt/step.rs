@@ -45,7 +45,7 @@ pub(crate) enum Why {
     Replaced(Vec<String>),
 }
 
-/// Returns the next step of `change`.
+/// Returns the step of `change` that follows from what exists: the `record` of a change in progress, and the `live` class.
 pub(crate) fn next(change: ClassChange, record: Option<ClassRecord>, live: Option<&PriorityClass>) -> AdoptStep {
     if let Some(class) = live.filter(|class| class.metadata.deletion_timestamp.is_some()) {
         return AdoptStep::Wait { finalizers: class.metadata.finalizers.clone().unwrap_or_default() };

@@ -27,14 +27,14 @@ impl ClassStore<'_> {
         self.api.call(Method::GET, &format!("{CLASSES}/{name}"), Vec::new()).await
     }
 
-    /// Returns the names of all classes that are annotated as managed.
+    /// Returns the names of all classes in the cluster that have Giveway's annotation for managed classes.
     pub(crate) async fn annotated(&self) -> Result<Vec<String>, RequestError> {
         let all: ObjectList<PriorityClass> = self.api.call(Method::GET, CLASSES, Vec::new()).await?;
         let mine = all.items.into_iter().filter(|class| !form::is_done(form::ClassChange::Release, class));
         Ok(mine.filter_map(|class| class.metadata.name).collect())
     }
 
-    /// Creates the class.
+    /// Creates the class in the cluster, and returns it as it was stored.
     pub(super) async fn create(&self, class: &PriorityClass) -> Result<PriorityClass, RequestError> {
         self.api.send(Method::POST, &format!("{CLASSES}?{MANAGER}"), class).await
     }
@@ -70,7 +70,7 @@ impl ClassStore<'_> {
         }
     }
 
-    /// Returns every valid record.
+    /// Returns the records of all unfinished changes of classes. ConfigMaps that are no valid records are left out.
     pub(crate) async fn all_records(&self) -> Result<Vec<ClassRecord>, RequestError> {
         let selector = LABEL_CLASS_CHANGE.replace('/', "%2F");
         let path = format!("{}?labelSelector={selector}", self.records());
@@ -97,7 +97,7 @@ impl ClassStore<'_> {
         self.remove(&format!("{}/{}", self.records(), name_for(class)), &json!({"uid": record.uid})).await
     }
 
-    /// Returns the path of the ConfigMaps with the records.
+    /// Returns the path of the ConfigMaps in the installation's namespace, where the records are stored.
     fn records(&self) -> String {
         format!("/api/v1/namespaces/{}/configmaps", self.namespace)
     }

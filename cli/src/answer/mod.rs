@@ -209,7 +209,7 @@ impl From<&Cost> for CostLine {
 }
 
 impl PlanAnswer {
-    /// Returns the answer for one decision.
+    /// Returns what `plan` prints about the decision for one preemptor. `strategy` is the name of the planning algorithm.
     pub(crate) fn new(world: &World, outcome: &DecisionOutcome, strategy: &'static str) -> Self {
         let mut answer =
             Self { strategy, preemptor: outcome.preemptor.to_string(), priority: outcome.priority, ..Self::default() };
@@ -280,7 +280,7 @@ impl PlanAnswer {
         answer
     }
 
-    /// Prints the answer on standard output.
+    /// Prints the answer on standard output. `explain` adds the steps of the decision to a table.
     pub(crate) fn print(&self, format: Format, explain: bool) -> Result<(), CliError> {
         let text = match format {
             Format::Json => serde_json::to_string_pretty(self).map_err(std::io::Error::from).map(|text| text + "\n"),
@@ -436,7 +436,7 @@ fn placement(placement: &Placement) -> PlacementLine {
     placed(&placement.pod, &placement.node)
 }
 
-/// Returns the line for a pod and its node.
+/// Returns the line that says on which node a pod is placed.
 pub(crate) fn placed(pod: &ObjectKey, node: &str) -> PlacementLine {
     PlacementLine { pod: pod.to_string(), node: node.to_owned() }
 }
@@ -499,7 +499,7 @@ fn owner(pod: &Pod) -> Option<String> {
     Some(format!("{}/{}", owner.kind, owner.name))
 }
 
-/// Returns the victims with what each group or owner loses.
+/// Returns a line for each victim, with the number of pods that its group or owner loses and has.
 fn victims(world: &World, victims: &[Victim]) -> Vec<VictimLine> {
     let cluster = &world.cluster;
     let whole = |key: &ObjectKey| cluster.pod(key).map(|pod| Whole::of(world, pod));
@@ -541,7 +541,7 @@ fn victims(world: &World, victims: &[Victim]) -> Vec<VictimLine> {
 }
 
 impl VictimLine {
-    /// Returns the loss of the victim's group or owner, as text.
+    /// Returns how many of its pods the victim's group or owner loses, such as `2 of 8 pods`.
     pub(crate) fn loss(&self) -> String {
         let Loss { pods, of, unit } = &self.loses;
         let all = counted(*of, "pod", "pods");
@@ -553,7 +553,7 @@ impl VictimLine {
         }
     }
 
-    /// Returns `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
+    /// Returns the victim as `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
     pub(crate) fn reference(&self) -> String {
         not_evicted::reference(self.kind, &self.namespace, &self.name)
     }

@@ -5,7 +5,8 @@ use crate::output::style::{BAD, COSTS, GOOD, HEAD, paint};
 use crate::output::table::{line, runs, table};
 use std::collections::BTreeMap;
 
-/// Returns the answer as tables.
+/// Returns the answer as tables with sentences, wrapped at `width` characters (`None` for no limit). `explain` adds the steps of the
+/// decision.
 pub(super) fn plan(answer: &PlanAnswer, explain: bool, width: Option<u16>) -> String {
     let mut out = String::new();
     if answer.decisions.is_empty() {
@@ -78,7 +79,7 @@ fn part(out: &mut String, answer: &PlanAnswer, explain: bool, width: Option<u16>
     }
 }
 
-/// Returns a table of victims.
+/// Returns a table with a row for each victim, at most `width` characters wide (`None` for no limit).
 pub(crate) fn victims(victims: &[VictimLine], width: Option<u16>) -> String {
     let mut rows = vec![["VICTIM", "PRIORITY", "OWNER", "LOSES", "NODES", "BUDGET"].map(str::to_owned).to_vec()];
     rows.extend(victims.iter().map(|victim| {

@@ -45,7 +45,7 @@ impl Fit {
         }
     }
 
-    /// Returns the sum of two decisions.
+    /// Adds up the pods of two decisions, whose preemptors both start; of their highest victim priorities the higher one counts.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             members: self.members + other.members,
@@ -122,7 +122,7 @@ pub(super) struct CapacityAnswer {
 }
 
 impl CapacityAnswer {
-    /// Fills in what fits within each limit.
+    /// Fills in what fits within each limit, as `largest` finds it; the limit `max_victims` only if it is set.
     pub(super) fn fill(
         &mut self,
         max_victims: Option<usize>,
@@ -144,7 +144,7 @@ impl CapacityAnswer {
         self.message = Some(answer.message);
     }
 
-    /// Prints the answer on standard output.
+    /// Prints the answer on standard output as a table, JSON or YAML.
     pub(super) fn print(&self, format: CheckFormat) -> Result<(), CliError> {
         output::show(&match format {
             CheckFormat::Table => self.text(style::width()),
@@ -153,7 +153,7 @@ impl CapacityAnswer {
         })
     }
 
-    /// Returns the answer as a table with notes.
+    /// Returns the answer as a table with notes, wrapped at `width` characters (`None` for no limit).
     fn text(&self, width: Option<u16>) -> String {
         let mut out = String::new();
         if !self.preemptor.is_empty() {
@@ -173,7 +173,7 @@ impl CapacityAnswer {
         out
     }
 
-    /// Returns the rows of the table, with its head.
+    /// Returns the heading of the table, and a row for what fits within each limit.
     fn rows(&self) -> Vec<Vec<String>> {
         let row = |when: String, fit: &Fit| {
             let priority = fit.highest_victim_priority.map_or_else(|| "-".to_owned(), |priority| priority.to_string());

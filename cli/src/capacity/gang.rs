@@ -25,7 +25,7 @@ pub(super) struct PendingGang {
 }
 
 impl PendingGang {
-    /// Returns the gang of a group with all of its pods.
+    /// Creates the gang of the PodGroup `key` with all of its pending pods.
     pub(super) fn new(world: World, key: &ObjectKey) -> Self {
         let (cluster, key) = (&world.cluster, key.clone());
         let members = || cluster.members(&key).filter(|pod| pod.live());

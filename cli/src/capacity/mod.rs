@@ -15,7 +15,7 @@ use answer::{CapacityAnswer, Fit, Limit};
 use gang::PendingGang;
 use giveway_planner::{Preemptor, Strategy};
 
-/// Finds the numbers and prints them.
+/// Runs `kubectl giveway capacity`: finds how many of the pending pods fit at once, after terminations and after evictions, and prints it.
 pub(crate) fn run(args: &CapacityArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     let (mut world, namespace) = World::of_flags(args.snapshot.as_deref(), &args.files, connection)?;
     world.configure_schedulers(&args.scheduler);
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &CapacityArgs, connection: &ClusterConnection) -> Result
     CapacityAnswer { notes, ..answer }.print(args.output)
 }
 
-/// Returns the answer for the pending pods of these preemptors.
+/// Returns how many pending pods of these preemptors fit. `max_victims` is the limit of evicted pods in `--max-victims`, if it is set.
 fn capacity(world: World, preemptors: Vec<Preemptor>, max_victims: Option<usize>) -> Result<CapacityAnswer, CliError> {
     let mut answer = CapacityAnswer {
         preemptor: preemptors.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),

@@ -13,7 +13,7 @@ const LATE: i64 = 24 * 3600;
 /// The Secret of the operator's CA.
 const AUTHORITY: &str = "giveway-webhook-ca";
 
-/// Returns all findings about certificates.
+/// Returns a finding for each CA bundle of the webhook configurations, and one for the webhook's certificate in its Secret.
 pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
     let mut found = Vec::new();
     let configurations = [&facts.mutating, &facts.validating];
@@ -73,7 +73,7 @@ struct Validity {
 }
 
 impl Validity {
-    /// Returns the remaining whole days; negative if it has expired.
+    /// Returns for how many whole days after `now` the certificate is valid; negative if it has expired.
     fn days_left(&self, now: Timestamp) -> i64 {
         (self.until.as_second() - now.as_second()).div_euclid(24 * 3600)
     }

@@ -36,7 +36,8 @@ pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
     found
 }
 
-/// Returns the finding about a class that preempts through kube-scheduler.
+/// Returns the finding about a class that preempts through kube-scheduler: which pods with a guaranteed budget it exposes. `guard` is true
+/// if the webhook has the guard. Returns `None` for pods without a class if they expose none.
 fn of(class: &ClassSummary, known: &Exposure, guard: bool) -> Option<Finding> {
     let is_exposed = |pod: &&GuardedPod| pod.priority < class.value && class.value < pod.threshold;
     let exposed: Vec<GuardedPod> = known.guarded.iter().filter(is_exposed).cloned().collect();

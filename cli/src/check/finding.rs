@@ -44,21 +44,22 @@ pub(super) struct Finding {
 }
 
 impl Finding {
+    /// Creates a finding that is about no class, pod or expiry.
     fn new(status: Status, check: &'static str, message: String, remedy: String) -> Self {
         Self { status, check, message, remedy, class: None, exposed: Vec::new(), days_left: None }
     }
 
-    /// Creates a passed finding.
+    /// Creates the finding of a check that passed.
     pub(super) fn ok(check: &'static str, message: impl Into<String>) -> Self {
         Self::new(Status::Ok, check, message.into(), String::new())
     }
 
-    /// Creates a warning.
+    /// Creates a warning; `remedy` says what the user can do.
     pub(super) fn warn(check: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(Status::Warn, check, message.into(), remedy.into())
     }
 
-    /// Creates a failed finding.
+    /// Creates the finding of a check that failed; `remedy` says what the user can do.
     pub(super) fn fail(check: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(Status::Fail, check, message.into(), remedy.into())
     }
@@ -85,7 +86,7 @@ impl CheckReport {
         Self { ok, version: env!("CARGO_PKG_VERSION").to_owned(), namespace, findings }
     }
 
-    /// Returns the table, and a summary line.
+    /// Returns the findings as a table of at most `width` characters (`None` for no limit), and a line with their numbers.
     pub(super) fn table(&self, width: Option<u16>) -> String {
         let mut rows = vec![["STATUS", "CHECK", "FINDING", "WHAT TO DO"].map(str::to_owned).to_vec()];
         rows.extend(self.findings.iter().map(|finding| {

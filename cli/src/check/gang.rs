@@ -94,12 +94,12 @@ impl TestGang<'_> {
         self.api.send::<Value>(Method::DELETE, &format!("{}/{NAME}", self.groups()), &now).await.ok();
     }
 
-    /// Returns the path of the pods in the namespace.
+    /// Returns the API path of the pods in the namespace of the test.
     fn pods(&self) -> String {
         format!("/api/v1/namespaces/{}/pods", self.namespace)
     }
 
-    /// Returns the path of the PodGroups in the namespace.
+    /// Returns the API path of the PodGroups in the namespace of the test.
     fn groups(&self) -> String {
         format!("/apis/scheduling.giveway.dev/v1alpha1/namespaces/{}/podgroups", self.namespace)
     }

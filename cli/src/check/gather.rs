@@ -85,7 +85,7 @@ pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Installation, Cl
     })
 }
 
-/// Sends one GET.
+/// Reads the object at a path of the API server: `Ok(None)` if it does not exist, and the inner error if the user may not read it.
 pub(super) async fn get<T: DeserializeOwned>(api: &Api, path: &str) -> Result<Known<Option<T>>, CliError> {
     Ok(match api.get(path).await? {
         Got::Found(object) => Ok(Some(object)),
@@ -94,7 +94,7 @@ pub(super) async fn get<T: DeserializeOwned>(api: &Api, path: &str) -> Result<Kn
     })
 }
 
-/// Returns the names of the resources of an API version.
+/// Returns the resources that an API version serves, such as `podgroups`.
 pub(super) fn names(list: APIResourceList) -> BTreeSet<String> {
     list.resources.into_iter().map(|resource| resource.name).collect()
 }
@@ -174,7 +174,7 @@ fn version_label(metadata: &ObjectMeta) -> Option<String> {
     metadata.labels.as_ref()?.get("app.kubernetes.io/version").cloned()
 }
 
-/// Returns Giveway's Deployments.
+/// Returns the Deployments of Giveway's chart in its namespace.
 async fn deployments(api: &Api, namespace: &str) -> Result<Known<Vec<DeploymentObject>>, CliError> {
     let selector = "labelSelector=app.kubernetes.io%2Fname%3Dgiveway";
     let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments?{selector}");
@@ -193,17 +193,17 @@ fn deployment(object: &DeploymentObject) -> Deployment {
     }
 }
 
-/// Returns the mode in the operator's arguments.
+/// Returns the mode in the argument `--mode` of the operator's Deployment; `None` if there is no such argument.
 fn chart_mode(deployments: &[DeploymentObject]) -> Option<Mode> {
     argument(deployments, "--mode=").and_then(|word| word.parse().ok())
 }
 
-/// Returns the port of the webhook's pods.
+/// Returns the port in the argument `--address` of the webhook's Deployment; `None` if there is no such argument.
 fn port(deployments: &[DeploymentObject]) -> Option<u16> {
     argument(deployments, "--address=").and_then(|address| address.rsplit_once(':')?.1.parse().ok())
 }
 
-/// Returns the value of the first argument with this prefix.
+/// Returns the rest of the first container argument that begins with `flag`, in any of the Deployments.
 fn argument(deployments: &[DeploymentObject], flag: &str) -> Option<String> {
     deployments.iter().find_map(|deployment| {
         let containers = &deployment.spec.as_ref()?.template.spec.as_ref()?.containers;
@@ -212,7 +212,7 @@ fn argument(deployments: &[DeploymentObject], flag: &str) -> Option<String> {
     })
 }
 
-/// Returns the mode in the ConfigMap that `kubectl giveway mode` writes.
+/// Returns the mode in the ConfigMap that `kubectl giveway mode` writes, if the ConfigMap exists.
 async fn switched(api: &Api, namespace: &str) -> Result<Known<Switched>, CliError> {
     let map: Known<Option<ConfigMap>> = get(api, &mode::path(namespace)).await?;
     Ok(map.map(|map| {
@@ -225,7 +225,7 @@ async fn switched(api: &Api, namespace: &str) -> Result<Known<Switched>, CliErro
     }))
 }
 
-/// Returns a Lease.
+/// Reads the Lease `name`: its holder, the last renewal and its duration. The value is `None` if it does not exist.
 pub(super) async fn lease(api: &Api, namespace: &str, name: String) -> Result<Known<Option<Lease>>, CliError> {
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}");
     let found: Known<Option<LeaseObject>> = get(api, &path).await?;
@@ -240,7 +240,7 @@ pub(super) async fn lease(api: &Api, namespace: &str, name: String) -> Result<Kn
     }))
 }
 
-/// Returns the versions of the in-tree API that serve PodGroups.
+/// Returns the API versions of `scheduling.k8s.io` in which the API server serves PodGroups of Kubernetes itself.
 pub(super) async fn in_tree(api: &Api) -> Result<Known<Vec<String>>, CliError> {
     let group: Option<APIGroup> = match get(api, "/apis/scheduling.k8s.io").await? {
         Ok(group) => group,
@@ -256,7 +256,7 @@ pub(super) async fn in_tree(api: &Api) -> Result<Known<Vec<String>>, CliError> {
     Ok(Ok(served))
 }
 
-/// Returns the cluster autoscalers whose APIs are served.
+/// Returns the cluster autoscalers whose APIs the API server serves; that one of them runs is not certain.
 pub(super) async fn autoscalers(api: &Api) -> Result<Known<Vec<Autoscaler>>, CliError> {
     let kinds = [
         (Autoscaler::ProvisioningRequests, "/apis/autoscaling.x-k8s.io/v1", "provisioningrequests"),
@@ -286,7 +286,7 @@ fn provisioning(deployments: &[DeploymentObject]) -> Option<String> {
     })
 }
 
-/// Returns the classes with annotations of the plugin `PreemptionToleration`.
+/// Returns the PriorityClasses with annotations of the plugin `PreemptionToleration`, and the values of these.
 async fn tolerations(api: &Api) -> Result<Known<Vec<DisruptionToleration>>, CliError> {
     let classes: Known<Option<ObjectList<PriorityClass>>> =
         get(api, "/apis/scheduling.k8s.io/v1/priorityclasses").await?;
@@ -370,7 +370,7 @@ async fn breakers(api: &Api, world: &Known<World>, now: Timestamp) -> Result<Kno
     })
 }
 
-/// Returns the number of pods with Giveway's scheduling gate.
+/// Returns the number of pods that have not ended and have Giveway's scheduling gate.
 fn gated_pods(world: &World) -> usize {
     world.cluster.pods().filter(|pod| pod.live() && pod.gated).count()
 }

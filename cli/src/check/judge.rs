@@ -51,7 +51,7 @@ pub(super) fn all(facts: &Installation) -> Vec<Finding> {
     found
 }
 
-/// Returns the finding about Giveway's CustomResourceDefinitions.
+/// Checks that the API server serves Giveway's CustomResourceDefinitions.
 fn kinds(facts: &Installation) -> Finding {
     let served = match &facts.resources {
         Ok(served) => served,
@@ -94,7 +94,7 @@ fn webhook(facts: &Installation) -> Vec<Finding> {
     found
 }
 
-/// Returns the finding about the chart's ValidatingAdmissionPolicies.
+/// Checks that each ValidatingAdmissionPolicy of the chart exists and is bound with the action that it needs.
 fn policies(facts: &Installation) -> Finding {
     let known = match &facts.policies {
         Ok(known) => known,
@@ -112,7 +112,7 @@ fn policies(facts: &Installation) -> Finding {
     }
 }
 
-/// Returns the finding about the guard.
+/// Checks that the API server calls the webhook before kube-scheduler preempts a pod.
 fn guard(facts: &Installation) -> Finding {
     match &facts.validating {
         Ok(Some(configuration)) if configuration.guard => admission::guarded(),
@@ -135,7 +135,7 @@ fn operator(facts: &Installation) -> Vec<Finding> {
     found
 }
 
-/// Returns the finding about the leader's Lease.
+/// Checks that an operator holds the leader's Lease and has renewed it in time.
 fn leader(facts: &Installation) -> Finding {
     let namespace = &facts.namespace;
     let lease = match &facts.lease {
@@ -153,7 +153,7 @@ fn leader(facts: &Installation) -> Finding {
     wording::operator::leads(namespace, &lease.name, &lease.holder, age.max(0))
 }
 
-/// Returns the finding about Giveway's mode.
+/// Reports in which mode the operator runs, and what sets it.
 fn mode(facts: &Installation) -> Finding {
     let namespace = &facts.namespace;
     match (&facts.switched, facts.chart_mode) {
@@ -165,7 +165,7 @@ fn mode(facts: &Installation) -> Finding {
     }
 }
 
-/// Returns the findings about the versions of chart, operator and webhook.
+/// Checks that chart, operator and webhook have the version of this program.
 fn versions(facts: &Installation) -> Vec<Finding> {
     let mut found = Vec::new();
     let compare = |deployment: Option<&str>, version: &str| match version.trim_start_matches('v') == facts.version {

@@ -13,7 +13,7 @@ pub(super) const MINIMUM: &str = "preemption-toleration.scheduling.x-k8s.io/mini
 /// Seconds during which the toleration holds.
 pub(super) const SECONDS: &str = "preemption-toleration.scheduling.x-k8s.io/toleration-seconds";
 
-/// Returns one finding for every such class.
+/// Returns one finding for every PriorityClass with annotations of the plugin `PreemptionToleration`.
 pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
     match &facts.tolerations {
         Ok(all) => all.iter().map(finding).collect(),

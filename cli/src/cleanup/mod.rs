@@ -206,7 +206,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Prints what was found on an object.
+    /// Counts and prints what Giveway added to `object`, which is its kind and name: whether it is removed, or why not.
     fn tell(&mut self, object: &str, found: &[Leftover]) {
         self.done += found.len();
         let removed = if self.dry_run { "would be removed" } else { "removed" };
@@ -315,7 +315,7 @@ async fn write(api: &Api, path: &str, patch: &Value, status: &Value) -> Result<(
     Ok(())
 }
 
-/// Returns the note for an installation namespace that does not exist.
+/// Returns the note that the namespace of `--giveway-namespace` does not exist, so that objects may remain in another one.
 fn no_namespace(namespace: &str) -> String {
     format!(
         "--giveway-namespace: {namespace:?}: not found: what the operator made in another namespace (Lease, Secrets, ConfigMap) \
@@ -323,7 +323,7 @@ fn no_namespace(namespace: &str) -> String {
     )
 }
 
-/// Returns the precondition that the object still has this UID.
+/// Returns the preconditions of a deletion that it fails if another object has the name now: the UID of `object`.
 fn this_very(object: &Value) -> Value {
     json!({"uid": object["metadata"]["uid"]})
 }

@@ -59,7 +59,7 @@ fn is_made_for_a_group(object: &Value, label: &str) -> bool {
     !object["metadata"]["labels"][label].is_null() && owners.into_iter().any(is_group)
 }
 
-/// Returns the instruction to delete an object.
+/// Returns the cleaning of an object that exists only for Giveway: it is deleted.
 fn deletion() -> Cleaning {
     Cleaning { found: vec![Leftover::KeepsRoom], delete: true, ..Cleaning::default() }
 }
@@ -110,7 +110,7 @@ pub(super) fn of_pod(pod: &Value, ungate: bool) -> Cleaning {
     Cleaning { found, patch: only_if_same(patch, pod), status, delete: false }
 }
 
-/// Returns the cleaning of a PodGroup.
+/// Returns the cleaning of a PodGroup: its finalizer of Giveway is removed. It is empty for one without the finalizer.
 pub(super) fn of_group(group: &Value) -> Cleaning {
     let finalizers = group["metadata"]["finalizers"].as_array().map(Vec::as_slice).unwrap_or_default();
     if !finalizers.iter().any(|name| name == FINALIZER_PROTECTION) {

@@ -27,7 +27,7 @@ pub(super) fn object(from: &Value) -> Result<Converted, CliError> {
     }
 }
 
-/// Converts a PodGroup of Kubernetes itself.
+/// Converts a PodGroup of Kubernetes (`scheduling.k8s.io`, v1alpha2 or later) to one of Giveway, with notes on what has no counterpart.
 fn podgroup(from: &Value) -> Converted {
     let mut notes = Vec::new();
     let mut spec = ObjectFields::of(&from["spec"], "spec");
@@ -47,7 +47,7 @@ fn podgroup(from: &Value) -> Converted {
     Converted { object: shapes::object(OURS, "PodGroup", from, spec), notes }
 }
 
-/// Converts a Workload of Kubernetes itself.
+/// Converts a Workload of Kubernetes (`scheduling.k8s.io`) to one of Giveway, with notes on what has no counterpart.
 fn workload(from: &Value) -> Converted {
     let mut notes = Vec::new();
     let mut spec = ObjectFields::of(&from["spec"], "spec");

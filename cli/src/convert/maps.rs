@@ -72,7 +72,7 @@ fn pods(value: &Value, path: &str) -> Result<(), Wrong> {
     }
 }
 
-/// Checks the types of an object's metadata.
+/// Checks that an object's metadata, labels and annotations are maps. `path` is that of the object; the error has the path of the field.
 fn metadata(value: &Value, path: &str) -> Result<(), Wrong> {
     map(&value["metadata"], &below(path, "metadata"))?;
     for field in ["labels", "annotations"] {
@@ -81,7 +81,7 @@ fn metadata(value: &Value, path: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Returns the path of a field of the object at `path`.
+/// Returns the path of a field of the object at `path`, such as `spec.schedulingPolicy`; the empty path is the whole document.
 fn below(path: &str, field: &str) -> String {
     if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
 }
@@ -100,7 +100,7 @@ pub(super) fn list<'a>(value: &'a Value, path: &str) -> Result<&'a [Value], Wron
     }
 }
 
-/// Returns the error for a value of the wrong type.
+/// Returns the error that the value at `path` does not have the type `type_`.
 fn wrong(value: &Value, path: &str, type_: &str) -> Wrong {
     (path.to_owned(), format!("Invalid value: {value}: must be of type {type_}"))
 }

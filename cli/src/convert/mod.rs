@@ -34,7 +34,7 @@ struct Converted {
     notes: Vec<String>,
 }
 
-/// Runs `kubectl giveway export`.
+/// Runs `kubectl giveway export`: prints a PodGroup or Workload of Giveway as one of Kubernetes itself.
 pub(crate) fn export(args: &ExportArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     let (kind, name) = &args.target;
     let plural = if *kind == SourceKind::Workload { "workloads" } else { "podgroups" };
@@ -47,7 +47,7 @@ pub(crate) fn export(args: &ExportArgs, connection: &ClusterConnection) -> Resul
     print(vec![export::object(&object)])
 }
 
-/// Runs `kubectl giveway import`.
+/// Runs `kubectl giveway import`: prints PodGroups and Workloads of Kubernetes itself as ones of Giveway.
 pub(crate) fn import(args: &ImportArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     if let Some(file) = &args.file {
         return print(objects_of(file)?.iter().map(import::object).collect::<Result<_, _>>()?);
@@ -116,7 +116,7 @@ async fn one<T: serde::de::DeserializeOwned>(api: &Api, path: &str) -> Result<Op
     }
 }
 
-/// Returns the error for an object that does not exist.
+/// Returns the error that the namespace has no object `name` of this resource (`plural`, `group`).
 fn missing(api: &Api, plural: &str, group: &str, name: &str) -> CliError {
     CliError::NoSuchObject(format!("{plural} ({group}) {}/{name} does not exist", api.namespace))
 }

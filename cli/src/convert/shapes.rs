@@ -3,7 +3,7 @@
 use giveway_crds::keys;
 use serde_json::{Map, Value, json};
 
-/// Fields of an object that are removed one by one; those that remain at the end have no counterpart.
+/// The fields of an object that is converted. They are removed one by one; those that remain at the end have no counterpart.
 pub(super) struct ObjectFields {
     path: String,
     left: Map<String, Value>,
@@ -12,13 +12,13 @@ pub(super) struct ObjectFields {
 }
 
 impl ObjectFields {
-    /// Returns the fields of `value`, which is at `path`.
+    /// Reads the fields of `value` that are to be converted; none if it is no map. `path` is where it stands in its object.
     pub(super) fn of(value: &Value, path: &str) -> Self {
         let left = value.as_object().cloned().unwrap_or_default();
         Self { path: path.to_owned(), left, made: Map::new() }
     }
 
-    /// Returns the path of a field, for messages.
+    /// Returns the full path of one of the fields, for messages.
     pub(super) fn path(&self, field: &str) -> String {
         format!("{}.{field}", self.path)
     }
@@ -42,7 +42,7 @@ impl ObjectFields {
         }
     }
 
-    /// Sets a field of the converted object.
+    /// Adds a field to the converted object; a field of this name is replaced.
     pub(super) fn set(&mut self, field: &str, value: Value) {
         self.made.insert(field.to_owned(), value);
     }
@@ -87,12 +87,12 @@ pub(super) fn metadata(object: &Value) -> Value {
     Value::Object(made)
 }
 
-/// Returns an object with these parts.
+/// Returns an object of this kind with this spec, whose name, labels and annotations are those of `from`.
 pub(super) fn object(api_version: &str, kind: &str, from: &Value, spec: Value) -> Value {
     json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata(from), "spec": spec })
 }
 
-/// Returns the note about the label that pods need.
+/// Returns the note that pods must have the label of the group when they are created.
 pub(super) fn label(group: &Value) -> String {
     let name = group["metadata"]["name"].as_str().unwrap_or_default();
     format!("pods belong to it by the label {}: {name} when they are created", keys::LABEL_POD_GROUP)

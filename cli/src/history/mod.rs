@@ -91,7 +91,7 @@ pub(crate) struct History {
     notes: Vec<String>,
 }
 
-/// Reads the Preemptions and prints them.
+/// Runs `kubectl giveway history`: reads the Preemptions of the target, of a namespace or of all, and prints them.
 pub(crate) fn run(args: &HistoryArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     let (about, preemptions) = block_on(async {
         let api = connection.api().await?;
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &HistoryArgs, connection: &ClusterConnection) -> Result<
     output::show(&text)
 }
 
-/// Reads all Preemptions.
+/// Reads all Preemptions of the cluster. It is an error if the kind is not installed or may not be read.
 async fn read(api: &Api) -> Result<Vec<Preemption>, CliError> {
     let objects = live::read_kinds(api, |kind| kind == "Preemption").await?;
     // Other commands continue without Preemptions; here a missing list is an error.
@@ -149,12 +149,12 @@ impl History {
         Self { items: rows(plans.collect(), &HistoryScope::All), notes: Vec::new() }
     }
 
-    /// Returns the names as kubectl prints them, one a line.
+    /// Returns the names of the Preemptions, one a line, as `kubectl get -o name` prints them.
     fn names(&self) -> String {
         self.items.iter().map(|row| format!("preemption.{GROUP}/{}\n", row.preemption)).collect()
     }
 
-    /// Returns the cells of the table, under its heading.
+    /// Returns the heading of the table and a row for each plan. `wide` adds the end of the plan and its message.
     fn cells(&self, now: Timestamp, wide: bool) -> Vec<Vec<String>> {
         let head = ["AGE", "PREEMPTOR", "PRIORITY", "PODS", "VICTIMS", "STATE", "PREEMPTION"];
         let more: &[&str] = if wide { &["FINISHED", "MESSAGE"] } else { &[] };
@@ -198,7 +198,7 @@ pub(crate) fn in_progress(world: &World, now: Timestamp) -> Vec<Vec<String>> {
 }
 
 impl HistoryRow {
-    /// Returns the cells of a table row.
+    /// Returns the texts of one row of the table, whose age is that at `now`.
     fn cells(&self, now: Timestamp) -> Vec<String> {
         let whole = |victim: &StoredVictim| match victim.kind.as_str() {
             "PodGroup" if self.role == Some(HistoryRole::Victim) => {
@@ -231,7 +231,7 @@ fn reference(victim: &StoredVictim) -> String {
     format!("{}/{}/{}", victim.kind.to_lowercase(), victim.namespace, victim.name)
 }
 
-/// Returns the rows for plans with their ends, the oldest first.
+/// Returns the rows of those plans that `about` selects, the oldest first. Each plan has the time of its end, or `None` while in progress.
 fn rows(mut plans: Vec<(StoredPlan, Option<Time>)>, about: &HistoryScope) -> Vec<HistoryRow> {
     plans.sort_by(|(a, _), (b, _)| a.age_order().cmp(&b.age_order()));
     plans.into_iter().filter_map(|(plan, finished)| row(plan, finished, about)).collect()

@@ -14,14 +14,14 @@ use std::io::Write;
 pub(crate) struct Telling(Option<CliError>);
 
 impl Telling {
-    /// Prints a text.
+    /// Prints a text on standard output, unless printing failed before.
     pub(crate) fn say(&mut self, text: &str) {
         if self.0.is_none() {
             self.0 = show(text).err();
         }
     }
 
-    /// Returns the first error of printing, if there was one.
+    /// Returns the error of the first text that could not be printed, if there was one.
     pub(crate) fn end(self) -> Result<(), CliError> {
         self.0.map_or(Ok(()), Err)
     }
@@ -32,13 +32,13 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(anstream::stderr(), "note: {}", tame::lines(text));
 }
 
-/// Returns a value as JSON.
+/// Returns a value as indented JSON with a line break at the end.
 pub(crate) fn json(value: &impl Serialize) -> Result<String, CliError> {
     let text = serde_json::to_string_pretty(value).map_err(std::io::Error::from);
     Ok(text.map_err(CliError::stdout)? + "\n")
 }
 
-/// Returns a value as YAML.
+/// Returns a value as a YAML document, for standard output.
 pub(crate) fn yaml(value: &impl Serialize) -> Result<String, CliError> {
     serde_yaml_ng::to_string(value).map_err(|error| CliError::stdout(std::io::Error::other(error)))
 }

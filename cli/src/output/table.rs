@@ -48,12 +48,12 @@ pub(crate) fn line(out: &mut String, width: Option<u16>, label: &str, text: &str
     out.push('\n');
 }
 
-/// Returns the number of characters of a text without its colours.
+/// Returns the number of characters that a terminal shows of a text, which may have codes of colours.
 fn visible(text: &str) -> usize {
     anstream::adapter::strip_str(text).to_string().chars().count()
 }
 
-/// Returns the names joined by commas; `a-0, a-1, a-2` becomes `a-0..2`.
+/// Returns the names in order, joined by commas. Those with consecutive numbers are shortened: `a-0, a-1, a-2` becomes `a-0..2`.
 pub(crate) fn runs<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let split = |name: &'a str| -> Option<(&'a str, u64)> {
         let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit());

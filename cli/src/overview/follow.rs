@@ -77,7 +77,7 @@ pub(super) struct KindFollower {
 }
 
 impl KindFollower {
-    /// Creates the follower of a kind.
+    /// Creates the follower of a kind, for the objects that the user may read; its first request is made by [`KindFollower::next`].
     pub(super) fn of(api: &Api, row: &'static KindFields) -> Self {
         let reader = Some(reader_of(api, row));
         Self { reader, is_native: false, ..Self::of_native_groups(api, row) }
@@ -99,7 +99,7 @@ impl KindFollower {
         }
     }
 
-    /// Waits for the next change.
+    /// Waits for the next change of the kind, or for what ends or delays the changes. Failures are retried at growing delays.
     pub(super) async fn next(&mut self) -> FollowedChange {
         loop {
             if !self.pause.is_zero() {
@@ -211,7 +211,7 @@ impl KindFollower {
     }
 }
 
-/// Returns the reader of a kind.
+/// Returns the reader that lists and watches the objects of a kind, of the whole cluster if permitted, otherwise of the namespace.
 fn reader_of(api: &Api, row: &'static KindFields) -> PermittedReader {
     let namespace = live::is_namespaced(row).then(|| api.namespace.clone());
     let params = WatchParams { field_selector: live::field_selector(row), ..WatchParams::default() };

@@ -216,7 +216,7 @@ impl Follower {
         self.kinds.get_mut(number).is_some_and(|kind| kind.apply(change, world))
     }
 
-    /// Returns what is not known.
+    /// Returns what the state lacks: the kinds that the user may not read or watch, and those of Giveway that are not installed.
     fn gaps(&self) -> Gaps {
         let (mut notes, mut unseen) = (Vec::new(), Unseen::default());
         for kind in &self.kinds {

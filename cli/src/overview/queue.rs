@@ -9,7 +9,7 @@ use giveway_planner::Preemptor;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The queue.
+/// The pending groups and pods in the operator's order, as `top` and the page show them.
 #[derive(Debug, Serialize)]
 pub(crate) struct QueueView<'s> {
     /// What is pending, in the operator's order.
@@ -46,7 +46,7 @@ struct QueueLevel {
     pods: usize,
 }
 
-/// Returns the queue.
+/// Returns the pending groups and pods in the order in which the operator decides for them, with what each waits for.
 pub(crate) fn view(snapshot: &Snapshot) -> QueueView<'_> {
     let world = &snapshot.world;
     let mut pending: Vec<(Preemptor, &PendingRow)> =
@@ -74,7 +74,7 @@ pub(crate) fn view(snapshot: &Snapshot) -> QueueView<'_> {
     QueueView { rows, levels: levels.collect(), empty }
 }
 
-/// Returns the priority class of a preemptor.
+/// Returns the PriorityClass that the preemptor names, if it does.
 fn class<'w>(world: &'w World, preemptor: &Preemptor) -> Option<&'w str> {
     match preemptor {
         Preemptor::Group(key) => world.cluster.group(key)?.class_name.as_deref(),
@@ -82,7 +82,7 @@ fn class<'w>(world: &'w World, preemptor: &Preemptor) -> Option<&'w str> {
     }
 }
 
-/// Returns the plans in progress by preemptor.
+/// Returns the plan in progress of each preemptor; of several the last one.
 fn plans_in_progress(world: &World) -> BTreeMap<Preemptor, &StoredPlan> {
     let plans = world.plans.values().filter(|plan| plan.cause.is_plan() && plan.state.in_flight());
     let mut plans: Vec<&StoredPlan> = plans.collect();

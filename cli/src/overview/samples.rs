@@ -21,7 +21,7 @@ fn node(name: &str, zone: &str, cordoned: bool) -> Value {
         "status": {"allocatable": {"cpu": "4", "memory": "16Gi", "pods": "110"}}})
 }
 
-/// Returns a running pod of a Job.
+/// Returns a running pod of a Job with priority 10, for tests.
 fn victim(name: &str, node: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "namespace": "batch", "uid": format!("u-{name}"),
@@ -75,7 +75,7 @@ fn pending(name: &str, priority: i32) -> PendingRow {
     }
 }
 
-/// Returns a state with [`snapshot`].
+/// Returns a state whose first snapshot is [`snapshot`], for tests.
 pub(crate) fn state() -> State {
     State::new(snapshot(), Time(READ_AT.parse().unwrap()))
 }

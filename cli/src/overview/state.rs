@@ -25,14 +25,14 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Creates the snapshot of a world.
+    /// Creates the snapshot of a world. `gaps` is what the user may not read, and `namespace` that of the command.
     pub(super) fn new(namespace: String, world: World, gaps: Gaps) -> Self {
         let mut snapshot = Self { namespace, world, pending: Vec::new() };
         snapshot.settle(gaps);
         snapshot
     }
 
-    /// Computes what depends on several objects.
+    /// Computes what depends on several objects, after they have changed: notes, stored plans, and which pods are pending.
     fn settle(&mut self, gaps: Gaps) {
         self.world.blind = gaps.blind;
         self.world.settle(gaps.notes);
@@ -71,7 +71,7 @@ pub(crate) struct Revision {
 }
 
 impl Revision {
-    /// Returns the first revision of a snapshot.
+    /// Returns revision 1, that of the first snapshot. `read_at` is when its objects were read.
     pub(crate) fn first(snapshot: &Snapshot, read_at: Time) -> Self {
         let (namespace, notes) = (snapshot.namespace.clone(), snapshot.world.notes.clone());
         Self { revision: 1, read_at, namespace, problem: None, notes }
@@ -85,13 +85,13 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Creates the state with a first snapshot.
+    /// Creates the state with a first snapshot, which was read at `read_at`.
     pub(crate) fn new(first: Snapshot, read_at: Time) -> Self {
         let revision = watch::Sender::new(Revision::first(&first, read_at));
         Self { snapshot: Arc::new(RwLock::new(first)), revision }
     }
 
-    /// Returns the snapshot, which does not change while it is held.
+    /// Locks and returns the last snapshot. No change is applied to it until the lock is dropped.
     pub(crate) async fn snapshot(&self) -> OwnedRwLockReadGuard<Snapshot> {
         Arc::clone(&self.snapshot).read_owned().await
     }
@@ -140,7 +140,7 @@ impl State {
     }
 }
 
-/// Returns the current time.
+/// Returns the current time of this machine, as Kubernetes writes times.
 pub(super) fn now() -> Time {
     Time(Timestamp::now())
 }

@@ -34,7 +34,7 @@ pub(crate) struct UsageLine {
 }
 
 impl Usage {
-    /// Returns what all pods request.
+    /// Returns how much pods of all priorities request of the resource.
     pub(crate) fn used(&self) -> i128 {
         self.levels.values().sum()
     }
@@ -44,7 +44,7 @@ impl Usage {
         if self.capacity <= 0 { 0 } else { number(amount * 1000 / self.capacity) }
     }
 
-    /// Returns it as JSON.
+    /// Returns the usage as JSON has it; an amount that is too large for a number of 64 bits becomes the largest.
     pub(crate) fn line(&self) -> UsageLine {
         UsageLine {
             capacity: number(self.capacity),
@@ -100,7 +100,7 @@ impl<'c> NodeUsage<'c> {
     }
 }
 
-/// Returns the usage of a resource on some nodes.
+/// Adds up the usage of one resource on these nodes.
 pub(crate) fn total<'n, 'c: 'n>(nodes: impl IntoIterator<Item = &'n NodeUsage<'c>>, resource: ResourceId) -> Usage {
     let mut sum = Usage::default();
     nodes.into_iter().filter_map(|node| node.usages.get(&resource)).for_each(|usage| sum.add(usage));

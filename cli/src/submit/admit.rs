@@ -54,13 +54,13 @@ fn review(
     Ok(warnings)
 }
 
-/// Admits a priority class.
+/// Applies admission to a PriorityClass that is created, and returns the warnings. The error says why it would be rejected.
 pub(super) fn class(object: &mut Value, world: &World) -> Result<Vec<String>, Problem> {
     let endpoints = [Endpoint::Mutate, Endpoint::Validate];
     review(&endpoints, ("scheduling.k8s.io", "priorityclasses"), object, world)
 }
 
-/// Admits a Workload.
+/// Applies admission to a Workload that is created, and returns the warnings. The error says why it would be rejected.
 pub(super) fn workload(object: &mut Value, world: &World) -> Result<Vec<String>, Problem> {
     review(&[Endpoint::Mutate, Endpoint::Validate], (GROUP, "workloads"), object, world)
 }
@@ -83,7 +83,7 @@ fn states_group(row: &OwnerKind, owner: &Value) -> bool {
     })
 }
 
-/// Admits a PodGroup.
+/// Applies admission to a PodGroup that is created. The error says why it would be rejected.
 pub(super) fn group(mut object: Value, world: &World) -> Result<Admitted<PodGroup>, Problem> {
     const RESOURCE: (&str, &str) = (GROUP, "podgroups");
     let mut warnings = review(&[Endpoint::Mutate], RESOURCE, &mut object, world)?;

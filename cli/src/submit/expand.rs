@@ -18,7 +18,7 @@ const MOST: u64 = 100_000;
 /// Prefix of the invented UIDs of planned pods.
 pub(super) const PLANNED: &str = "planned/";
 
-/// A template, and the number of its pods.
+/// A pod template of a submitted object, and the number of pods that are created from it.
 #[derive(Debug)]
 pub(super) struct Source {
     /// Path of the template in its object; empty for a pod.
@@ -44,7 +44,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Returns the pod with this number.
+    /// Returns the pod that the controller would create from the template, with this index from 0.
     pub(super) fn pod(&self, namespace: &str, index: usize) -> Pod {
         let mut pod = self.template.clone();
         let name = if self.is_pod { self.base.clone() } else { format!("{}-{index}", self.base) };

@@ -27,7 +27,7 @@ const NAMED: [(&str, &str); 4] = [
     ("scheduling.giveway.dev/v1alpha1", "PodGroup"),
 ];
 
-/// Returns the position of an object's kind in [`NAMED`].
+/// Returns the position of an object's kind in [`NAMED`]; `None` if it is admitted after these.
 fn position(manifest: &Manifest) -> Option<usize> {
     let version = manifest.object["apiVersion"].as_str().unwrap_or_default();
     NAMED.iter().position(|named| *named == (version, manifest.kind.as_str()))
@@ -100,26 +100,26 @@ pub(crate) fn submit(
     Ok(submission)
 }
 
-/// Returns the names of files, as in errors.
+/// Returns the names of the files, joined by commas for an error.
 fn named(files: &[(String, String)]) -> String {
     files.iter().map(|(file, _)| file.as_str()).collect::<Vec<&str>>().join(", ")
 }
 
-/// Returns the objects of files, as in errors.
+/// Returns the objects of the manifests, joined by commas for an error.
 fn found(manifests: &[Manifest]) -> String {
     let found: Vec<String> = manifests.iter().map(Manifest::title).collect();
     if found.is_empty() { "no object".to_owned() } else { found.join(", ") }
 }
 
 impl Submission {
-    /// Adds a preemptor, once.
+    /// Adds a preemptor, unless it was added before.
     fn preemptor(&mut self, preemptor: Preemptor) {
         if !self.preemptors.contains(&preemptor) {
             self.preemptors.push(preemptor);
         }
     }
 
-    /// Adds the warnings of admission, each once.
+    /// Adds the warnings that admission had `about` an object to the notes, each only once.
     fn warn(&mut self, about: &str, warnings: Vec<String>) {
         for warning in warnings {
             let note = format!("{about}: {warning}.");

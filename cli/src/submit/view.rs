@@ -13,7 +13,7 @@ pub(super) struct PlannedWorld<'a> {
 }
 
 impl<'a> PlannedWorld<'a> {
-    /// Looks up objects of this world.
+    /// Creates the view in which admission rules look up the objects of this world.
     pub(super) fn new(world: &'a World) -> Self {
         Self { world, settings: Settings::default() }
     }

@@ -32,7 +32,7 @@ impl CleanupMode {
     }
 }
 
-/// Runs `cleanup taints`. Returns the exit status.
+/// Runs `kubectl giveway cleanup taints`: removes Giveway's taints from nodes. Returns the exit status.
 pub(crate) fn run(args: &CleanTaintsArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     let work = async || remove_all(args, connection).await;
     block_on(job::run(&args.job, None, connection, work))

@@ -12,9 +12,9 @@ const ATTEMPTS: u32 = 10;
 
 /// API calls for one node.
 pub(super) trait NodeClient {
-    /// Returns the node, or `None` if it does not exist.
+    /// Reads a node; `None` if it does not exist.
     async fn get(&self, name: &str) -> Result<Option<Value>, RequestError>;
-    /// Applies a merge patch.
+    /// Changes a node by a JSON merge patch.
     async fn merge(&self, name: &str, patch: &Value) -> Result<(), RequestError>;
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Split {
     pub(super) others: Vec<Value>,
 }
 
-/// Name of an object.
+/// Returns the name in an object's metadata; an empty string if it has none.
 pub(super) fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }

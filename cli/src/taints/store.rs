@@ -26,7 +26,7 @@ pub(super) struct TaintStore {
 }
 
 impl TaintStore {
-    /// Returns all nodes.
+    /// Returns all nodes, each only with its name, UID, resource version and taints.
     pub(super) async fn nodes(&self) -> Result<Vec<Value>, CliError> {
         // Keeps only the fields that are needed; a whole node is a hundred times as large.
         let taints = |mut node: Value| {

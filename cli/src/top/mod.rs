@@ -43,7 +43,7 @@ pub(crate) fn run(args: &TopArgs, connection: &ClusterConnection) -> Result<(), 
     })
 }
 
-/// Follows the cluster and shows it, forever.
+/// Follows the cluster and shows it on the terminal until the user ends it. It returns an error if neither is possible.
 async fn follow(api: &Api) -> Result<(), CliError> {
     let (state, follower) = Follower::start(api).await?;
     tokio::select! {
@@ -72,7 +72,7 @@ async fn text(state: &State, api: &Api, size: ScreenSize) -> String {
     screen::text(&snapshot, &state.revision(), &api.server, Timestamp::now(), size)
 }
 
-/// Returns the error of a signal that cannot be received.
+/// Returns the error that this process cannot receive signals, such as that of a terminal whose size changes.
 fn no_signals(error: std::io::Error) -> CliError {
     CliError::Cluster { what: "signals of this process".to_owned(), problem: error.to_string() }
 }

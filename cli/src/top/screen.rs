@@ -117,7 +117,7 @@ impl Screen {
         self.table(rows, left, "why -A");
     }
 
-    /// Adds a sentence under an empty line.
+    /// Adds an empty line, and below it a sentence.
     fn sentence(&mut self, text: &str) {
         self.lines.push(String::new());
         self.line(Style::new(), text);
@@ -139,7 +139,7 @@ impl Screen {
         }
     }
 
-    /// Returns a paragraph as lines.
+    /// Returns a paragraph as lines of at most the width of the screen, the first of which begins with `label`.
     fn wrapped(&self, label: &str, text: &str) -> Vec<String> {
         let mut lines = String::new();
         table::line(&mut lines, self.width, label, text);

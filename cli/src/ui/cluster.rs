@@ -107,7 +107,7 @@ fn classes(world: &World) -> Vec<ClassRow<'_>> {
     rows
 }
 
-/// Returns the usage of a resource by topology domain.
+/// Returns the usage of a resource in each topology domain: of the zones, and of the topology keys that groups ask for.
 fn domains<'s>(world: &'s World, nodes: &[NodeUsage<'s>], resource: ResourceId) -> Vec<DomainRow<'s>> {
     let asked = world.groups.values().filter_map(|group| group.spec.topology_key());
     let keys: BTreeSet<&'s str> = asked.chain([ZONE]).collect();
@@ -127,7 +127,7 @@ fn domains<'s>(world: &'s World, nodes: &[NodeUsage<'s>], resource: ResourceId) 
     rows.collect()
 }
 
-/// Returns the critical add-ons.
+/// Returns a row for each pod that is a critical add-on and has not ended.
 fn addons(world: &World) -> Vec<AddonRow<'_>> {
     let critical = world.cluster.pods().filter(|pod| !pod.ended() && world.addons.evicts_for(pod));
     let row = critical.map(|pod| AddonRow {

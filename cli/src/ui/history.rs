@@ -41,7 +41,7 @@ struct ClassValue<'s> {
     value: i32,
 }
 
-/// Returns the view.
+/// Returns the view: the plans, the latest first, the owners whose pods were evicted, and the PriorityClasses.
 pub(super) fn view(snapshot: &Snapshot) -> HistoryView<'_> {
     let mut items = History::of_world(&snapshot.world).items;
     items.reverse();

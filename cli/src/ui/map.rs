@@ -20,7 +20,7 @@ pub(super) struct PlanOnNodes<'p> {
     pub(super) victims: BTreeMap<&'p str, usize>,
 }
 
-/// The map.
+/// The map of nodes that the page draws for one resource.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct NodeMap {
     /// What a cell is: `node`, `nodes` (several by name), or the label of a topology domain.
@@ -32,7 +32,7 @@ pub(super) struct NodeMap {
     cells: Vec<MapCell>,
 }
 
-/// A cell.
+/// A cell: one rectangle of the map, for one node or several ([`Grouping`]), with what pods request there and what a plan would do.
 #[derive(Debug, Serialize)]
 pub(super) struct MapCell {
     name: String,
@@ -57,7 +57,7 @@ enum Grouping {
 }
 
 impl Grouping {
-    /// Returns the grouping for a cluster. `preferred` is the label of the domain of a plan.
+    /// Returns how nodes are put together, so that the map has at most [`MOST_CELLS`]. `preferred` is the topology key of a plan.
     fn of(world: &World, preferred: Option<&str>) -> Self {
         let nodes = world.cluster.nodes().count();
         if nodes <= MOST_CELLS {
@@ -75,6 +75,7 @@ impl Grouping {
         }
     }
 
+    /// Returns what a cell is, as in [`NodeMap::by`].
     fn word(&self) -> &str {
         match self {
             Self::Node => "node",
@@ -83,7 +84,7 @@ impl Grouping {
         }
     }
 
-    /// Returns the cells as names and nodes.
+    /// Divides nodes into the cells of the map: returns the name and the nodes of each.
     fn cells<'n, 'c>(&self, nodes: &'n [NodeUsage<'c>]) -> Vec<(String, Vec<&'n NodeUsage<'c>>)> {
         match self {
             Self::Node => nodes.iter().map(|one| (one.node.name.to_string(), vec![one])).collect(),

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &UiArgs, connection: &ClusterConnection) -> Result<(), C
     })
 }
 
-/// Returns 256 random bits as hexadecimal digits.
+/// Returns 256 random bits of the operating system as hexadecimal digits, for the token of a session.
 fn secret() -> Result<String, CliError> {
     let mut bytes = [0_u8; 32];
     let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;

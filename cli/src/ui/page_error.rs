@@ -14,7 +14,7 @@ pub(super) struct PageError {
 }
 
 impl PageError {
-    /// Creates a problem.
+    /// Creates the error of a request of the page: its HTTP status, and the sentence that the page shows.
     pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
@@ -27,7 +27,7 @@ impl From<CliError> for PageError {
     }
 }
 
-/// Returns a value as JSON.
+/// Returns a value as JSON for the body of a response.
 pub(super) fn json(value: &impl Serialize) -> Result<Vec<u8>, PageError> {
     serde_json::to_vec(value).map_err(|error| PageError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
 }

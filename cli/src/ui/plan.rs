@@ -76,7 +76,7 @@ impl<'s> From<&'s StoredPlan> for StoredView<'s> {
     }
 }
 
-/// Returns the view of an existing group or pod.
+/// Returns the view of an existing group or pod: its last plan, and what would be decided now. `resource` is that of the map.
 pub(super) fn of_existing<'s>(
     snapshot: &'s Snapshot,
     target: &Preemptor,
@@ -108,7 +108,7 @@ pub(super) fn of_existing<'s>(
     })
 }
 
-/// Returns the view of manifests, as if they were submitted.
+/// Returns the view of manifests in a text: what would be decided if they were submitted to `namespace`. `resource` is that of the map.
 pub(super) fn of_text(
     snapshot: &Snapshot,
     text: String,

@@ -11,29 +11,29 @@ use std::collections::BTreeMap;
 pub(super) struct Query<'q>(BTreeMap<&'q str, &'q str>);
 
 impl<'q> Query<'q> {
-    /// Reads a query string.
+    /// Splits a query string into parameters, which are not decoded. Parts without `=` are ignored.
     pub(super) fn of(query: Option<&'q str>) -> Self {
         Self(query.into_iter().flat_map(|text| text.split('&')).filter_map(|part| part.split_once('=')).collect())
     }
 
-    /// Returns a parameter that is not empty.
+    /// Returns the value of a parameter; `None` if it is missing or empty.
     pub(super) fn get(&self, name: &str) -> Option<&'q str> {
         self.0.get(name).copied().filter(|value| !value.is_empty())
     }
 
-    /// Returns the parameter `name`: the name of an object.
+    /// Returns the parameter `name`, which must be a valid name of an object.
     pub(super) fn name(&self) -> Result<String, PageError> {
         let name = names::subdomain(self.get("name").unwrap_or_default());
         name.map_err(|problem| Self::invalid("name", &problem))
     }
 
-    /// Returns the parameter `namespace`, if there is one.
+    /// Returns the parameter `namespace`, or `None` if it is missing. It must be a valid name of a namespace.
     pub(super) fn namespace(&self) -> Result<Option<String>, PageError> {
         let namespace = self.get("namespace").map(names::label).transpose();
         namespace.map_err(|problem| Self::invalid("namespace", &problem))
     }
 
-    /// Returns the parameters `namespace` and `name`.
+    /// Returns the object that the parameters `namespace` and `name` identify; both are required.
     pub(super) fn key(&self) -> Result<ObjectKey, PageError> {
         match self.namespace()? {
             Some(namespace) => Ok(ObjectKey::new(namespace, self.name()?)),
@@ -51,7 +51,7 @@ impl<'q> Query<'q> {
         }
     }
 
-    /// Returns the parameter `priority`, if there is one.
+    /// Returns the parameter `priority`, or `None` if it is missing. It must be a whole number.
     pub(super) fn priority(&self) -> Result<Option<i32>, PageError> {
         let priority = self.get("priority").map(str::parse).transpose();
         priority.map_err(|_| Self::invalid("priority", "must be a whole number"))
@@ -63,7 +63,7 @@ impl<'q> Query<'q> {
         after.map_err(|_| Self::invalid("after", "must be the number of a revision"))
     }
 
-    /// Creates the problem of an invalid parameter.
+    /// Returns the error 400 for a parameter. `problem` is a predicate, such as `is required`.
     pub(super) fn invalid(parameter: &str, problem: &str) -> PageError {
         PageError::new(StatusCode::BAD_REQUEST, format!("The parameter {parameter} is invalid: {problem}."))
     }

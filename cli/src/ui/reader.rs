@@ -25,7 +25,7 @@ pub(super) type Body = Result<Vec<u8>, PageError>;
 /// A question, and where its answer is expected.
 pub(super) type AwaitedAnswer = (PageRequest, oneshot::Sender<Body>);
 
-/// Answers questions one after the other.
+/// Answers the page's requests that need the API server, one after the other, until the page closes.
 pub(super) async fn answer(api: &Api, mut asked: mpsc::Receiver<AwaitedAnswer>) {
     while let Some((question, reply)) = asked.recv().await {
         let body = match question {
@@ -37,7 +37,7 @@ pub(super) async fn answer(api: &Api, mut asked: mpsc::Receiver<AwaitedAnswer>) 
     }
 }
 
-/// Returns an object as YAML.
+/// Reads the object at a path of the API server, and returns it as YAML for the page.
 async fn object(api: &Api, path: &str) -> Body {
     match api.get::<Value>(path).await? {
         Got::Found(object) => Ok(output::yaml(&object)?.into_bytes()),
@@ -47,7 +47,7 @@ async fn object(api: &Api, path: &str) -> Body {
 }
 
 impl PageRequest {
-    /// Returns the question for an object that a query names.
+    /// Returns the request for the object whose `kind`, `namespace` and `name` a query has.
     pub(super) fn object(query: &Query<'_>) -> Result<Self, PageError> {
         let path = match query.get("kind") {
             Some("preemption") => {

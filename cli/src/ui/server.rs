@@ -64,7 +64,7 @@ pub(super) struct PageServer {
     views: Mutex<Views>,
 }
 
-/// Accepts connections for ever.
+/// Accepts connections of browsers, at most [`CONNECTIONS`] at once, and never ends.
 pub(super) async fn serve(listener: TcpListener, page: Arc<PageServer>) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS));
     while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
@@ -82,7 +82,7 @@ pub(super) async fn serve(listener: TcpListener, page: Arc<PageServer>) {
     }
 }
 
-/// Answers the requests of one connection.
+/// Answers the HTTP requests of one connection until the browser closes it.
 async fn converse(stream: TcpStream, page: Arc<PageServer>) {
     let service = service_fn(move |request| {
         let page = Arc::clone(&page);
@@ -95,13 +95,13 @@ async fn converse(stream: TcpStream, page: Arc<PageServer>) {
 }
 
 impl PageServer {
-    /// Creates the page of a session.
+    /// Creates what all requests share. `questions` is the queue of requests that need the API server.
     pub(super) fn new(session: Session, state: Arc<State>, questions: mpsc::Sender<AwaitedAnswer>) -> Self {
         let (session, turn) = (Mutex::new(session), Arc::new(Semaphore::new(1)));
         Self { session, state, questions, turn, views: Mutex::default() }
     }
 
-    /// Answers a request.
+    /// Returns the response to one request of a browser, after checking that it belongs to the session.
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         let (head, body) = request.into_parts();
         match self.admit(&head) {
@@ -176,7 +176,7 @@ impl PageServer {
         self.views.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the API server.
+    /// Sends a request to the task that reads from the API server, and waits for its answer.
     async fn ask(&self, question: PageRequest) -> Body {
         let closing = || PageError::new(StatusCode::SERVICE_UNAVAILABLE, "The page is closing.");
         let (reply, answered) = oneshot::channel();
@@ -203,7 +203,7 @@ fn compute(snapshot: &Snapshot, path: &str, query: &Query<'_>, manifest: Option<
     }
 }
 
-/// Reads a manifest.
+/// Reads the manifest that is the body of a request. It is an error if it is too large, too slow or not UTF-8.
 async fn collect(body: Incoming) -> Result<String, PageError> {
     let read = Limited::new(body, LARGEST).collect();
     let bytes = match tokio::time::timeout(PATIENCE, read).await {

@@ -33,7 +33,7 @@ impl Session {
         Self { port, token: Some(token), cookie }
     }
 
-    /// Returns the URL with the token, until it is exchanged.
+    /// Returns the URL that opens the page, with the session's token; `None` after a browser has exchanged the token for a cookie.
     pub(super) fn url(&self) -> Option<String> {
         Some(format!("http://127.0.0.1:{}/?token={}", self.port, self.token.as_ref()?))
     }
@@ -96,7 +96,7 @@ impl Session {
     }
 }
 
-/// Returns the token that a request for the page offers.
+/// Returns the token in the URL of a request for the page; `None` for other requests.
 fn offered_token(head: &Parts) -> Option<&str> {
     let is_page = head.method == Method::GET && head.uri.path() == "/";
     head.uri.query().filter(|_| is_page)?.strip_prefix("token=")

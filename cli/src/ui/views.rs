@@ -14,7 +14,7 @@ pub(super) struct Views {
 }
 
 impl Views {
-    /// Returns the view of a revision, if it is known.
+    /// Returns the stored view for `address`, the path and query of a request; `None` if it is not that of this revision.
     pub(super) fn get(&self, revision: u64, address: &str) -> Option<Bytes> {
         self.views.get(address).filter(|_| self.revision == revision).cloned()
     }

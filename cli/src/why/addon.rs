@@ -16,7 +16,7 @@ pub(super) fn step(plan: &StoredPlan) -> Option<String> {
     Some(format!("Step {}: {}.", step.number(), step.means()))
 }
 
-/// Returns the reason in the list of all pending pods.
+/// Returns what a critical add-on waits for, for the list of all pending pods; `None` for any other pod.
 pub(super) fn short(world: &World, pod: &Pod) -> Option<String> {
     let plan = world.last_plan(&Preemptor::Pod(pod.key.clone()));
     if let Some(plan) = plan.filter(|plan| plan.critical_addon.is_some() && plan.state.in_flight()) {
@@ -34,7 +34,7 @@ fn is_addon(world: &World, pod: &Pod) -> bool {
     pod.group.is_none() && (world.addons.evicts_for(pod) || world.plans.values().any(helped))
 }
 
-/// Returns the requested pod, if it is a critical add-on.
+/// Returns the requested pod, if the target is a critical add-on that exists.
 pub(super) fn of<'w>(world: &'w World, target: &Preemptor) -> Option<&'w Pod> {
     let Preemptor::Pod(key) = target else { return None };
     world.cluster.pod(key).filter(|pod| is_addon(world, pod))
@@ -59,7 +59,7 @@ impl Evidence {
         lines
     }
 
-    /// Returns what a critical add-on waits for.
+    /// Returns what a pending critical add-on waits for, as the end of a sentence.
     fn waits_for(&self, pod: &Pod) -> String {
         if !pod.unschedulable {
             return "kube-scheduler, which has not said yet that it is Unschedulable.".to_owned();

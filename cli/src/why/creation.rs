@@ -26,7 +26,7 @@ pub(crate) struct GroupOwner {
 }
 
 impl GroupOwner {
-    /// Returns the controller of a PodGroup.
+    /// Returns the controller that owns a PodGroup, or `None` if it has none.
     pub(super) fn of(group: &PodGroup) -> Option<Self> {
         let owner = group.owner_references().iter().find(|owner| owner.controller == Some(true))?;
         Some(Self { kind: owner.kind.clone(), name: owner.name.clone() })

@@ -38,7 +38,7 @@ pub(super) async fn of_all_kinds(api: &Api, namespace: &str, name: &str) -> Resu
     Ok(events.iter().map(|event| (kind(event), read(event))).collect())
 }
 
-/// Returns the events that a field selector selects.
+/// Reads the events of a namespace that a field selector selects; none if the user may not read events.
 async fn list(api: &Api, namespace: &str, selector: &str) -> Result<Vec<Value>, CliError> {
     let path = format!("/api/v1/namespaces/{namespace}/events?fieldSelector={selector}");
     match api.get::<Value>(&path).await? {
@@ -50,7 +50,7 @@ async fn list(api: &Api, namespace: &str, selector: &str) -> Result<Vec<Value>, 
     }
 }
 
-/// Reads an event.
+/// Reads an event of either API version; its time is that of the last occurrence.
 fn read(event: &Value) -> Happening {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let times = [
@@ -72,7 +72,7 @@ fn read(event: &Value) -> Happening {
     }
 }
 
-/// Returns the age as kubectl prints it: `12s`, `5m`, `3h`, `2d`.
+/// Returns the time since `then` as kubectl prints it: `12s`, `5m`, `3h`, `2d`.
 pub(crate) fn age(now: Timestamp, then: Timestamp) -> String {
     let seconds = now.duration_since(then).as_secs().max(0);
     match seconds {

@@ -34,7 +34,7 @@ pub(crate) struct PendingRow {
 }
 
 impl PendingRow {
-    /// Returns the pending group or pod.
+    /// Returns the row's group or pod as a preemptor.
     pub(crate) fn preemptor(&self) -> Preemptor {
         if self.kind == "pod" { Preemptor::Pod(self.key.clone()) } else { Preemptor::Group(self.key.clone()) }
     }
@@ -83,7 +83,7 @@ pub(crate) fn pending(world: &World) -> Vec<PendingRow> {
     rows(world, world.groups.values(), None)
 }
 
-/// Returns the pending groups, and the pending pods without a group.
+/// Returns a row for each of these groups that is pending, and for each pending pod of the namespace (`None` for all) without a group.
 fn rows<'g>(world: &World, groups: impl IntoIterator<Item = &'g PodGroup>, namespace: Option<&str>) -> Vec<PendingRow> {
     let mut found: Vec<PendingRow> = groups.into_iter().filter_map(|group| of_group(world, group)).collect();
     for pod in world.cluster.pods().filter(|pod| pod.live() && pod.unschedulable && pod.node.is_none()) {
@@ -128,7 +128,7 @@ fn of_group(world: &World, group: &PodGroup) -> Option<PendingRow> {
     })
 }
 
-/// Returns the table.
+/// Returns the pending groups and pods as a table; `namespaces` adds their namespace as a column.
 fn table(waiting: &[PendingRow], namespaces: bool) -> String {
     if waiting.is_empty() {
         return "No pod is pending.\n".to_owned();

@@ -49,7 +49,7 @@ pub(crate) struct Evidence {
     pub(crate) now: Timestamp,
 }
 
-/// Collects the data and prints it.
+/// Runs `kubectl giveway why`: explains why the target is pending or was evicted; without a target it lists what is pending.
 pub(crate) fn run(args: &WhyArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     block_on(async {
         let api = connection.api().await?;

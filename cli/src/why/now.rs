@@ -26,7 +26,7 @@ pub(crate) fn preemptor(world: &World, target: &Preemptor) -> Preemptor {
     target.clone()
 }
 
-/// Runs the planner for a target.
+/// Decides for the target as the operator would now. The decision is empty while a plan is in progress, or if the target does not exist.
 pub(crate) fn decide(world: &World, target: &Preemptor) -> CurrentDecision {
     let mut current = CurrentDecision::default();
     let preemptor = preemptor(world, target);

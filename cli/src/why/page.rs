@@ -19,7 +19,7 @@ use k8s_openapi::jiff::Timestamp;
 /// Maximum number of events on the page; the latest ones are shown.
 const EVENTS: usize = 12;
 
-/// Returns the page as text.
+/// Returns the explanation as text, wrapped at `width` characters (`None` for no limit).
 pub(super) fn text(facts: &Evidence, width: Option<u16>) -> String {
     let mut page = Page { out: String::new(), width, facts };
     page.line("", &paint(HEAD, &facts.target));
@@ -69,7 +69,7 @@ impl Page<'_> {
         format!("{} ago", age(self.facts.now, then))
     }
 
-    /// Prints the state of a PodGroup.
+    /// Prints the condition of a PodGroup with its reason, and what its members wait for.
     fn group(&mut self, group: &PodGroup) {
         let status = group.status.clone().unwrap_or_default();
         match condition::find(&status.conditions, types::SCHEDULED) {
@@ -139,7 +139,7 @@ impl Page<'_> {
         self.line("Last failure:", &text);
     }
 
-    /// Prints the state of a pod.
+    /// Prints whether a pod runs, is pending or terminates, and its scheduling gates.
     fn pod(&mut self, pod: &Pod) {
         let spec = pod.spec.clone().unwrap_or_default();
         let status = pod.status.clone().unwrap_or_default();
@@ -231,7 +231,7 @@ impl Page<'_> {
         }
     }
 
-    /// Prints the last plan for the target.
+    /// Prints the last plan of the target; without a stored one, what the status says about it.
     fn last_decision(&mut self) {
         let facts = self.facts;
         let preemptor = facts.preemptor();
@@ -277,7 +277,7 @@ impl Page<'_> {
         self.line("", &what);
     }
 
-    /// Prints the victims of a plan.
+    /// Prints a table of the units that a plan evicts.
     fn plan_victims(&mut self, plan: &StoredPlan) {
         if plan.victims.is_empty() {
             return;
@@ -321,7 +321,7 @@ impl Page<'_> {
         self.line("Waits for:", &format!("{}.", parts.join("; ")));
     }
 
-    /// Prints what would be decided now.
+    /// Prints what Giveway would decide for the target now, if that was computed.
     fn now(&mut self) {
         let facts = self.facts;
         let Some(answer) = &facts.answer else { return };
@@ -347,7 +347,7 @@ impl Page<'_> {
         }
     }
 
-    /// Prints the events about the target.
+    /// Prints a table of the last [`EVENTS`] events about the target.
     fn events(&mut self) {
         let facts = self.facts;
         if facts.events.is_empty() {

@@ -25,7 +25,7 @@ pub(crate) use objects::key_in;
 /// Time after its grace period for which the planner waits for a terminating pod.
 const OVERDUE: SignedDuration = SignedDuration::from_secs(30);
 
-/// State of a cluster.
+/// The objects of a cluster at one time, from the API server or from files, as the planner's model and as what the commands need besides.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
     /// Source of the objects: a file, or `cluster`.
@@ -130,7 +130,7 @@ impl World {
     }
 }
 
-/// Returns the preemptor of a stored plan.
+/// Returns the PodGroup or pod that a stored plan is for.
 pub(crate) fn preemptor_of(plan: &StoredPlan) -> Preemptor {
     let key = ObjectKey::new(&plan.preemptor.namespace, &plan.preemptor.name);
     if plan.preemptor.kind == "Pod" { Preemptor::Pod(key) } else { Preemptor::Group(key) }
@@ -141,7 +141,7 @@ pub(crate) fn names_in(annotation: &str) -> impl Iterator<Item = &str> {
     annotation.split(',').filter(|name| !name.is_empty())
 }
 
-/// Returns namespace and name of an object.
+/// Returns namespace and name in an object's metadata; an empty string for what is missing.
 pub(crate) fn key_of(metadata: &ObjectMeta) -> ObjectKey {
     ObjectKey::new(metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }

@@ -57,7 +57,7 @@ impl World {
         }
     }
 
-    /// Removes an object of a kind.
+    /// Removes the object `key` of a kind, if the world has it.
     pub(crate) fn remove(&mut self, row: &KindFields, key: &ObjectKey) {
         self.problems.remove(&(row.kind.to_owned(), key.clone()));
         self.forget(row.api_version, row.kind, key);
@@ -77,7 +77,7 @@ impl World {
         self.problems.entry((kind.to_owned(), key)).or_default().push(text);
     }
 
-    /// Joins the parts of a stored plan.
+    /// Assembles a stored plan from its Preemption objects again, after one of them has changed. It is removed if none exists.
     fn join(&mut self, name: &str) {
         let key = ObjectKey::new("", name);
         self.problems.remove(&(PLAN.to_owned(), key.clone()));
@@ -313,7 +313,7 @@ impl World {
         Ok(())
     }
 
-    /// Removes a pending pod.
+    /// Removes the pod with this metadata from the pending pods and from the model.
     pub(crate) fn remove_pod(&mut self, metadata: &ObjectMeta) {
         self.forget_pod(&key_of(metadata));
     }
@@ -326,7 +326,7 @@ impl World {
         self.cluster.remove_pod(key)
     }
 
-    /// Adds or replaces a group.
+    /// Adds a PodGroup, or replaces the one with its name. The error says why the planner cannot use it.
     pub(crate) fn add_group(&mut self, group: PodGroup) -> Result<(), CliError> {
         let key = key_of(&group.metadata);
         self.model(|cluster| cluster.upsert_group(&group))?;

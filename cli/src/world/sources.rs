@@ -11,7 +11,7 @@ use giveway_crds::critical;
 use std::path::{Path, PathBuf};
 
 impl World {
-    /// Creates a world without objects.
+    /// Creates a world without objects. `source` is a file or `cluster`, for messages; `is_live` is true for a cluster.
     fn empty(source: String, is_live: bool) -> Self {
         let mut world = Self { source, is_live, ..Self::default() };
         // Pods of classes that are not managed have their policy only in their spec.

@@ -45,7 +45,7 @@ pub(super) enum Platform {
 }
 
 impl Platform {
-    /// Returns the name of the platform.
+    /// Returns the name of the platform as sentences have it: `AKS`, `EKS`, `GKE` or `OpenShift`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Aks => "AKS",

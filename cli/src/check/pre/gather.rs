@@ -59,7 +59,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Returns the items of a list.
+/// Reads the list at a path of the API server, and returns its items; none if the kind is not served.
 async fn items(api: &Api, path: &str) -> Result<Known<Vec<Value>>, CliError> {
     let list: Known<Option<Value>> = get(api, path).await?;
     Ok(list.map(|list| match list.and_then(|mut list| list.get_mut("items").map(Value::take)) {
@@ -105,7 +105,7 @@ async fn missing(api: &Api, values: &Values) -> Result<Known<Vec<String>>, CliEr
     Ok(Ok(found))
 }
 
-/// Returns the addresses of the API servers.
+/// Returns the distinct IP addresses of the API servers, in order, from the EndpointSlices of Service `default/kubernetes`.
 async fn servers(api: &Api) -> Result<Known<Vec<String>>, CliError> {
     let path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
     let slices = items(api, &format!("{path}?labelSelector=kubernetes.io%2Fservice-name%3Dkubernetes")).await?;

@@ -14,7 +14,7 @@ const LEASE_SECONDS: i32 = 15;
 /// The ports on which the control plane of a private cluster of GKE reaches nodes and pods.
 const GKE_PORTS: [i64; 2] = [443, 10_250];
 
-/// Returns all findings.
+/// Returns the findings of all checks before the installation, for the cluster and the chart's values.
 pub(super) fn all(facts: &ClusterState, values: &Values) -> Vec<Finding> {
     let mut found = vec![kubernetes(facts), apis(facts)];
     found.extend(platform(facts, values));
@@ -26,12 +26,12 @@ pub(super) fn all(facts: &ClusterState, values: &Values) -> Vec<Finding> {
     found
 }
 
-/// Returns the minor version in `v1.33.4-gke.1134000`.
+/// Returns the minor version of Kubernetes, such as 33 for `v1.33.4-gke.1134000`; `None` if the version does not begin with `v1.`.
 fn minor(version: &str) -> Option<u32> {
     version.strip_prefix("v1.")?.split('.').next()?.parse().ok()
 }
 
-/// Returns the finding about the version of Kubernetes.
+/// Checks that the chart supports the version of Kubernetes.
 fn kubernetes(facts: &ClusterState) -> Finding {
     let (oldest, newest) = MINORS;
     let version = match &facts.version {
@@ -46,7 +46,7 @@ fn kubernetes(facts: &ClusterState) -> Finding {
     }
 }
 
-/// Returns the finding about the APIs that the chart needs.
+/// Checks that the API server serves the APIs that the chart needs.
 fn apis(facts: &ClusterState) -> Finding {
     match &facts.missing {
         Ok(missing) if missing.is_empty() => wording::apis_served(),

@@ -51,7 +51,7 @@ impl Values {
         self.0.pointer(path).and_then(Value::as_bool).unwrap_or_default()
     }
 
-    /// Returns the port of the webhook's pods.
+    /// Returns the value `webhook.port`: the port of the webhook's pods; 0 if it is no number.
     pub(super) fn port(&self) -> i64 {
         self.0.pointer("/webhook/port").and_then(Value::as_i64).unwrap_or_default()
     }
@@ -71,7 +71,7 @@ impl Values {
         self.text("/webhook/configurationAnnotations/admissions.enforcer~1disabled") == "true"
     }
 
-    /// Returns the user of the chart's pods, if one is set.
+    /// Returns the value `security.runAsUser`: the UID of the containers' user, if it is set.
     pub(super) fn user(&self) -> Option<i64> {
         self.0.pointer("/security/runAsUser").and_then(Value::as_i64)
     }
@@ -97,7 +97,7 @@ impl Values {
         Some(self.text("/provisioning/method")).filter(|method| *method != "off" && !method.is_empty())
     }
 
-    /// Returns the image of the webhook.
+    /// Returns the webhook's image with its tag, by default the version of this program.
     pub(super) fn image(&self) -> String {
         let tag = match self.text("/image/tag") {
             "" => env!("CARGO_PKG_VERSION"),
@@ -106,7 +106,7 @@ impl Values {
         format!("{}/giveway-webhook:{tag}", self.text("/image/repository"))
     }
 
-    /// Returns the resources of the webhook's container.
+    /// Returns the value `webhook.resources`: requests and limits of the webhook's container.
     pub(super) fn resources(&self) -> Value {
         self.0.pointer("/webhook/resources").cloned().unwrap_or_default()
     }
@@ -151,7 +151,7 @@ pub(super) mod tests {
         read(&[folder.join(format!("values-{name}.yaml"))]).unwrap()
     }
 
-    /// Returns the defaults of the chart with critical add-ons on.
+    /// Returns the default values of the chart with critical add-ons enabled, for tests.
     pub(in super::super) fn with_critical_addons() -> Values {
         let mut values = read(&[]).unwrap();
         values.0["criticalAddons"]["enabled"] = true.into();

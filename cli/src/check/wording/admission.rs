@@ -9,7 +9,7 @@ pub(in crate::check) fn kinds_unknown(why: &str) -> Finding {
     unknown("crds", "Whether PodGroup, Preemption and Workload are served", why)
 }
 
-/// All CustomResourceDefinitions are there.
+/// Passed: the API server serves all of Giveway's CustomResourceDefinitions.
 pub(in crate::check) fn kinds_served() -> Finding {
     Finding::ok("crds", "PodGroup, Preemption and Workload are served in scheduling.giveway.dev/v1alpha1.")
 }
@@ -61,7 +61,7 @@ fn api_server_says(said: &str) -> String {
     format!("Admission does not work; the API server says: {said}")
 }
 
-/// Returns the command that shows the webhook's pods.
+/// Returns the command that shows the webhook's pods and the addresses of its Service.
 fn webhook_pods(namespace: &str) -> String {
     format!("kubectl -n {namespace} get pods,endpointslices -l app.kubernetes.io/component=webhook")
 }
@@ -76,7 +76,7 @@ pub(in crate::check) fn probe_exists(kind: &str, name: &str) -> String {
     format!("a {kind} {name} exists")
 }
 
-/// The chart's policies could not be read.
+/// Warning: the chart's ValidatingAdmissionPolicies could not be read. `why` is the error.
 pub(in crate::check) fn policies_unknown(why: &str) -> Finding {
     unknown("policies", "Whether the chart's policies are in force", why)
 }
@@ -104,7 +104,7 @@ pub(in crate::check) fn policies_missing(names: &[&str]) -> Finding {
     Finding::fail("policies", message, "Install the chart.")
 }
 
-/// The webhook is called before kube-scheduler preempts.
+/// Passed: the API server calls the webhook before kube-scheduler preempts a pod.
 pub(in crate::check) fn guarded() -> Finding {
     Finding::ok("guard", "The API server asks Giveway's webhook before kube-scheduler preempts a pod.")
 }

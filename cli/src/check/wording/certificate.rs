@@ -23,12 +23,12 @@ pub(in crate::check) struct CertificateHolder<'a> {
 }
 
 impl CertificateHolder<'_> {
-    /// Returns the certificate as the subject of a sentence.
+    /// Returns what holds the certificate, as the subject of a sentence: the caBundle of the webhooks, or the Secret.
     fn what(&self) -> String {
         if self.is_bundle { "The webhooks' caBundle".to_owned() } else { format!("Secret {}", self.secret) }
     }
 
-    /// Returns what renews it.
+    /// Returns a clause that says which component renews the certificate, if one does.
     fn renews(&self) -> &'static str {
         match self.renewer {
             Renewer::Operator => "the operator renews it",
@@ -67,7 +67,7 @@ pub(in crate::check) fn elsewhere(namespace: &str, secret: &str) -> Finding {
     Finding::warn("certificate", message, "Look at the directory that its flag --tls-directory names.")
 }
 
-/// The Secret could not be read.
+/// Warning: the Secret with the webhook's certificate could not be read. `why` is the error.
 pub(in crate::check) fn certificate_unknown(why: &str) -> Finding {
     unknown("certificate", "The webhook's own certificate", why)
 }
@@ -87,13 +87,13 @@ pub(in crate::check) fn unreadable(error: impl std::fmt::Display) -> String {
     format!("has an unreadable certificate: {error}")
 }
 
-/// The certificate has expired.
+/// Failed: the certificate, whose subject is `subject`, expired at `until`.
 pub(in crate::check) fn expired(holder: &CertificateHolder<'_>, subject: &str, until: Timestamp) -> Finding {
     let (what, renews, date) = (holder.what(), holder.renews(), date(until));
     Finding::fail("certificate", format!("{what} ({subject}) expired on {date}; {renews}."), holder.remedy())
 }
 
-/// The certificate is not valid yet.
+/// Failed: the certificate, whose subject is `subject`, becomes valid only at `from`, so a clock is wrong.
 pub(in crate::check) fn not_valid_yet(holder: &CertificateHolder<'_>, subject: &str, from: Timestamp) -> Finding {
     let message = format!("{} ({subject}) is valid only from {from} on.", holder.what());
     Finding::fail("certificate", message, "Compare the clocks of the machines.")

@@ -7,12 +7,12 @@ use giveway_crds::keys::ANNOTATION_THRESHOLD;
 use giveway_crds::priority::MAX_THRESHOLD;
 use giveway_crds::wording::{agree, counted};
 
-/// Classes or pods could not be read.
+/// Warning: the PriorityClasses or the pods could not be read. `why` is the error.
 pub(in crate::check) fn classes_unknown(why: &str) -> Finding {
     unknown("classes", "Which classes preempt through kube-scheduler", why)
 }
 
-/// These classes of the cluster itself preempt.
+/// Passed: these `system-*` classes of Kubernetes itself preempt through kube-scheduler, as they must.
 pub(in crate::check) fn system_classes(names: &[&str]) -> Finding {
     let (count, names) = (names.len(), names.join(" and "));
     let as_they_must = agree(
@@ -72,7 +72,7 @@ fn through_scheduler(class: &ClassSummary) -> String {
     }
 }
 
-/// Returns the sentence about an annotation without effect.
+/// Returns a sentence for a class whose annotation for managed classes had no effect; an empty string for a class without it.
 fn although_managed(class: &ClassSummary) -> &'static str {
     match class.managed {
         true => " It is annotated as managed, but no webhook ran when it was created.",
@@ -88,7 +88,7 @@ fn instead(class: &ClassSummary) -> String {
     }
 }
 
-/// The classes could not be read.
+/// Warning: the PriorityClasses could not be searched for annotations of the plugin `PreemptionToleration`. `why` is the error.
 pub(in crate::check) fn tolerations_unknown(why: &str) -> Finding {
     unknown("classes", "Whether classes are annotated for the plugin PreemptionToleration", why)
 }
@@ -140,7 +140,7 @@ pub(in crate::check) fn toleration_without_minimum(class: &str, seconds: Option<
     Finding::warn("classes", message, remedy)
 }
 
-/// Returns the sentence about the end of a toleration.
+/// Returns a sentence that a toleration's end, after so many `seconds`, cannot be expressed; an empty string for one without an end.
 fn ends(seconds: Option<&str>) -> String {
     seconds.map_or_else(String::new, |seconds| {
         format!(" That it ends after {seconds} s (toleration-seconds) has no counterpart.")

@@ -6,12 +6,12 @@ use crate::check::finding::Finding;
 use giveway_crds::wording::conditions::pending::not_served;
 use std::time::Duration;
 
-/// The API groups could not be read.
+/// Warning: it could not be read whether Kubernetes serves PodGroups of its own. `why` is the error.
 pub(in crate::check) fn in_tree_unknown(why: &str) -> Finding {
     unknown("in-tree", "Whether the in-tree PodGroup API is served", why)
 }
 
-/// Kubernetes serves no PodGroups of its own.
+/// Passed: Kubernetes serves no PodGroups of its own (`scheduling.k8s.io`).
 pub(in crate::check) fn in_tree_not_served() -> Finding {
     let message = "The in-tree PodGroup API is not served, so the scheduler's gate GenericWorkload has no effect.";
     Finding::ok("in-tree", message)
@@ -27,7 +27,7 @@ pub(in crate::check) fn in_tree_served(versions: &[String]) -> Finding {
     Finding::warn("in-tree", message, "Use only PodGroups of scheduling.giveway.dev, and no in-tree ones.")
 }
 
-/// The API groups could not be read.
+/// Warning: it could not be read which APIs of cluster autoscalers are served. `why` is the error.
 pub(in crate::check) fn autoscalers_unknown(why: &str) -> Finding {
     unknown("autoscaler", "Whether a cluster autoscaler runs", why)
 }

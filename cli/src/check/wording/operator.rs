@@ -79,12 +79,12 @@ pub(in crate::check) fn mode_invalid(namespace: &str, why: &str) -> Finding {
     Finding::fail("mode", message, "kubectl giveway mode enforce, observe, off or chart")
 }
 
-/// The mode was switched by the ConfigMap.
+/// The operator runs in this mode because the ConfigMap with the mode says so. Passed for `enforce`, otherwise a warning.
 pub(in crate::check) fn mode_switched(namespace: &str, mode: Mode) -> Finding {
     in_mode(mode, &map(namespace), "kubectl giveway mode chart")
 }
 
-/// The mode is that of the chart.
+/// The operator runs in the mode that the chart's value `mode` sets. Passed for `enforce`, otherwise a warning.
 pub(in crate::check) fn mode_of_chart(mode: Mode) -> Finding {
     let remedy = "helm upgrade with mode=enforce, when Giveway is to preempt again.";
     in_mode(mode, "the chart's value `mode`", remedy)
@@ -99,12 +99,12 @@ fn in_mode(mode: Mode, by: &str, remedy: &str) -> Finding {
     }
 }
 
-/// Returns the ConfigMap with the mode.
+/// Returns the ConfigMap with the mode, as sentences name it.
 fn map(namespace: &str) -> String {
     format!("ConfigMap {namespace}/{CONFIG_MAP}")
 }
 
-/// The stored plans could not be read.
+/// Warning: the stored plans, from which the state of circuit breakers is computed, could not be read. `why` is the error.
 pub(in crate::check) fn breakers_unknown(why: &str) -> Finding {
     unknown("breakers", "Whether circuit breakers are open", why)
 }
@@ -169,7 +169,7 @@ pub(in crate::check) fn other_version(deployment: Option<&str>, version: &str, o
     )
 }
 
-/// Returns the subject of a sentence about a version.
+/// Returns the subject of a sentence about a version: a Deployment, or the chart for `None`.
 fn component(deployment: Option<&str>) -> String {
     deployment.map_or_else(|| "The chart".to_owned(), |name| format!("Deployment {name}"))
 }
@@ -179,12 +179,12 @@ pub(in crate::check) fn chart_version_unknown(why: &str) -> Finding {
     unknown("version", "The chart's version", why)
 }
 
-/// The Deployments could not be read.
+/// Warning: the Deployments of operator and webhook, which have their versions, could not be read. `why` is the error.
 pub(in crate::check) fn versions_unknown(why: &str) -> Finding {
     unknown("version", "Which versions operator and webhook have", why)
 }
 
-/// There are no Deployments.
+/// Warning: the namespace has no Deployment of the operator or the webhook, so their versions are not known.
 pub(in crate::check) fn no_deployments(namespace: &str) -> Finding {
     let message = format!(
         "The versions of operator and webhook are not known: namespace {namespace} has no Deployment of theirs, so they \
@@ -193,7 +193,7 @@ pub(in crate::check) fn no_deployments(namespace: &str) -> Finding {
     Finding::warn("version", message, "Ask them: giveway-operator --version, giveway-webhook --version.")
 }
 
-/// A Deployment does not say its version.
+/// Warning: a Deployment has neither an image tag nor a label with its version.
 pub(in crate::check) fn no_version(deployment: &str) -> Finding {
     let message = format!("Deployment {deployment} has neither an image tag nor a version label.");
     Finding::warn("version", message, "Give its image a tag.")

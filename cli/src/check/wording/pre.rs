@@ -26,12 +26,12 @@ pub(in crate::check) fn kubernetes_not_tested(version: &str, (oldest, newest): (
     Finding::warn("kubernetes", message, "Try Giveway in a test cluster first.")
 }
 
-/// The version was tested.
+/// Passed: the chart supports this version of Kubernetes and was tested with it.
 pub(in crate::check) fn kubernetes_supported(version: &str) -> Finding {
     Finding::ok("kubernetes", format!("Kubernetes {version} is supported."))
 }
 
-/// The API groups could not be read.
+/// Warning: it could not be read which APIs the API server serves. `why` is the error.
 pub(in crate::check) fn apis_unknown(why: &str) -> Finding {
     unknown("apis", "Which APIs are served", why)
 }
@@ -41,7 +41,7 @@ pub(in crate::check) fn apis_served() -> Finding {
     Finding::ok("apis", "The API server serves all APIs that the chart needs.")
 }
 
-/// These APIs are not served.
+/// Failed: the API server does not serve these APIs, which the chart needs.
 pub(in crate::check) fn apis_missing(apis: &[String]) -> Finding {
     let this = |one, more| agree(apis.len(), one, more);
     let remedy = format!(
@@ -90,7 +90,7 @@ pub(in crate::check) fn openshift_host_network() -> Finding {
     )
 }
 
-/// The values have what the platform needs.
+/// Passed: the cluster runs on this platform, and the chart's values have what it needs.
 pub(in crate::check) fn platform_fits(platform: &str) -> Finding {
     Finding::ok("platform", format!("This is {platform}, and the values fit it."))
 }
@@ -107,7 +107,7 @@ pub(in crate::check) struct TriedPods<'a> {
 }
 
 impl TriedPods<'_> {
-    /// Returns the pods as the object of a sentence.
+    /// Returns which pods were created in the dry run, as the object of a sentence.
     fn what(&self) -> String {
         match self.class {
             "" => "pods without a priority class".to_owned(),
@@ -115,7 +115,7 @@ impl TriedPods<'_> {
         }
     }
 
-    /// Returns how they were tried.
+    /// Returns in brackets how the pods were tried: in a dry run, and why in another namespace than that of the installation.
     fn how(&self) -> &'static str {
         match self.is_own {
             true => "(dry run)",
@@ -134,7 +134,7 @@ pub(in crate::check) fn no_default_namespace() -> String {
     "there is no namespace default".to_owned()
 }
 
-/// The pod was accepted.
+/// Passed: the namespace accepts the pods of Giveway, as a dry run has shown.
 pub(in crate::check) fn pods_accepted(pods: &TriedPods<'_>) -> Finding {
     Finding::ok("pods", format!("Namespace {} accepts {} {}.", pods.namespace, pods.what(), pods.how()))
 }
@@ -179,7 +179,7 @@ pub(in crate::check) fn scheduler_unknown(lease: &str, why: &str) -> Finding {
     unknown("scheduler", &format!("Whether Lease {lease} is renewed"), why)
 }
 
-/// The Lease of kube-scheduler does not exist.
+/// Warning: the Lease of kube-scheduler, `NAMESPACE/NAME`, does not exist.
 pub(in crate::check) fn no_scheduler_lease(lease: &str) -> Finding {
     Finding::warn(
         "scheduler",
@@ -203,7 +203,7 @@ pub(in crate::check) fn scheduler_lease_renewed(lease: &str, age: i64) -> Findin
     Finding::ok("scheduler", message)
 }
 
-/// The Lease of kube-scheduler has expired.
+/// Warning: the Lease of kube-scheduler, `NAMESPACE/NAME`, was not renewed in time.
 pub(in crate::check) fn scheduler_lease_expired(lease: &str) -> Finding {
     let message = format!("Lease {lease} is not renewed: no kube-scheduler holds it.");
     Finding::warn("scheduler", message, WITHOUT_LEASE)

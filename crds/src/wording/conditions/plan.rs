@@ -78,8 +78,8 @@ impl PlanEffect<'_> {
         }
     }
 
-    /// Returns a sentence with the number of evictions that violate a budget, whose predicate is `singular` or `plural`; an empty string for
-    /// none.
+    /// Returns a sentence with the number of evictions that violate a budget, whose predicate is `singular` or `plural`; an empty string
+    /// for no violation.
     fn violations(&self, singular: &str, plural: &str) -> String {
         match self.violations {
             0 => String::new(),
