@@ -30,7 +30,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Returns the current time.
+    /// Returns the current time, monotonic and as wall-clock time of the API server.
     pub fn read(server_time: &ServerTime) -> Self {
         Self { now: Instant::now(), epoch_seconds: server_time.epoch_seconds() }
     }
@@ -42,7 +42,7 @@ impl Clock {
         Timestamp::from_second(then).unwrap_or_default()
     }
 
-    /// Returns the wall-clock time, for objects.
+    /// Returns the wall-clock time, in whole seconds, as objects store it.
     pub fn time(self) -> Time {
         Time(Timestamp::from_second(self.epoch_seconds).unwrap_or_default())
     }
@@ -71,7 +71,7 @@ impl ServerTimeSample {
 }
 
 impl ServerTime {
-    /// Returns the API server's time in seconds since the epoch.
+    /// Returns the API server's time in seconds since the epoch; that of this machine before the first comparison.
     pub fn epoch_seconds(&self) -> i64 {
         let sample = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sample.map_or_else(|| Timestamp::now().as_second(), |sample| sample.now(Instant::now()))
@@ -93,7 +93,7 @@ impl ServerTime {
         true
     }
 
-    /// Compares the clocks regularly, without end.
+    /// Compares the clock of this machine with the API server's at intervals, and never ends.
     pub async fn keep(self, client: Client) {
         loop {
             let answered = self.compare(&client).await;

@@ -209,7 +209,7 @@ impl Config {
         Names { across: self.names_across_namespaces }
     }
 
-    /// Returns the limits on evictions per minute.
+    /// Returns the limits on evictions per minute in a namespace and in the cluster; `None` for no limit.
     pub fn evictions_per_minute(&self) -> Most {
         Most { namespace: self.evictions_per_minute_per_namespace, cluster: self.evictions_per_minute_per_cluster }
     }
@@ -246,7 +246,7 @@ fn parse_collector(text: &str) -> Result<String, String> {
     plain.map(|_| text.to_owned()).ok_or_else(|| problem.to_owned())
 }
 
-/// Parses a LabelSelector in JSON.
+/// Parses a flag that is a LabelSelector in JSON. The error says what is valid.
 fn parse_selector(text: &str) -> Result<LabelSelector, String> {
     let selector: LabelSelector = serde_json::from_str(text).map_err(|error| {
         format!("it must be a LabelSelector in JSON, such as {{\"matchLabels\": {{\"team\": \"ml\"}}}}: {error}")
@@ -265,7 +265,7 @@ fn parse_selector(text: &str) -> Result<LabelSelector, String> {
     Ok(selector)
 }
 
-/// Parses `NAMESPACE/NAME`.
+/// Parses a flag that names a Lease as `NAMESPACE/NAME`. The error says what is valid.
 fn parse_lease(text: &str) -> Result<ObjectKey, String> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {

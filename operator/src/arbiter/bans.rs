@@ -13,7 +13,7 @@ use giveway_planner::{Placement, Preemptor, SmolStr};
 use k8s_openapi::jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Returns when a ban ends, for messages.
+/// Returns when a ban ends, as a timestamp for messages.
 fn end(ban: &Ban) -> Timestamp {
     Timestamp::from_second(ban.until).unwrap_or_default()
 }
@@ -98,7 +98,7 @@ impl Arbiter {
         }
     }
 
-    /// Restores the bans that earlier leaders stored.
+    /// Restores the bans in the status of stored plans, which earlier leaders wrote, unless they have ended.
     pub(super) fn resume_bans(&mut self, clock: Clock) {
         let bans = self.model.plans.iter().flat_map(|(_, record)| &record.status.bans);
         let uids: BTreeSet<&str> = bans.filter_map(|ban| ban.pod_uid.as_deref()).collect();

@@ -35,12 +35,12 @@ fn waits(model: &Model, preemptor: &StoredPreemptor) -> bool {
     exists && model.pending.of_group(&key).next().is_some()
 }
 
-/// Returns a time as messages contain it.
+/// Converts seconds since the epoch to a timestamp for messages; the epoch itself if they are out of range.
 fn time(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap_or_default()
 }
 
-/// Returns why a shared breaker is open.
+/// Returns what messages say about an open breaker of the cluster or of a namespace: which it is, and how many preemptors opened it.
 pub(super) fn reason(scope: Scope, breaker: &SharedBreaker) -> SharedBreakerFacts {
     SharedBreakerFacts { of_namespace: scope == Scope::Namespace, preemptors: breaker.preemptors() }
 }

@@ -462,7 +462,7 @@ impl Arbiter {
         self.launch(flight);
     }
 
-    /// Returns the preemptor as a `Preemption` stores it.
+    /// Returns the preemptor as a `Preemption` stores it, with its UID and this effective priority.
     pub(super) fn stored_preemptor(&self, preemptor: &Preemptor, priority: i32) -> StoredPreemptor {
         let kind = if matches!(preemptor, Preemptor::Group(_)) { UnitKind::PodGroup } else { UnitKind::Pod };
         StoredPreemptor {
@@ -475,7 +475,7 @@ impl Arbiter {
     }
 }
 
-/// Returns a plan without placements and victims.
+/// Returns a plan without placements and victims, for members that fit without an eviction.
 fn empty_plan() -> Plan {
     Plan {
         strategy: "fits",

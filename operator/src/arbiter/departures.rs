@@ -212,7 +212,7 @@ impl Arbiter {
         self.tell_group(group, reason, "NotEvicting", message.into());
     }
 
-    /// Publishes a warning event on a PodGroup.
+    /// Publishes a warning event on a PodGroup. `action` and `reason` are fields of the event, `note` is its message.
     pub(super) fn tell_group(&self, group: &ObjectKey, reason: Reason, action: &str, note: Sentence) {
         self.tell(&Preemptor::Group(group.clone()), true, reason, action, note);
     }

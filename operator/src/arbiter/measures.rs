@@ -12,7 +12,7 @@ use giveway_planner::model::{Cluster, Group, ObjectKey, Pod};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Returns the class label of a PodGroup.
+/// Returns the label value for a PodGroup's PriorityClass in metrics.
 pub(super) fn class_of_group(metrics: &Metrics, cluster: &Cluster, group: &Group) -> ClassLabel {
     metrics.class(group.class_name.as_deref(), |name| cluster.classes().get(name).is_some())
 }
@@ -36,7 +36,7 @@ impl Arbiter {
         known.unwrap_or_else(|| self.metrics.class(None, |_| false))
     }
 
-    /// Counts a pod whose eviction was accepted.
+    /// Counts an accepted eviction in the metrics, by the classes of preemptor and victim and whether the pod was deleted by force.
     pub(super) fn count_eviction(&self, cause: &EvictionCause, pod: &ObjectKey, uid: &str, outcome: &EvictOutcome) {
         let preemptor = match cause {
             EvictionCause::Plan { preemptor, .. } => Some(self.class_of(preemptor)),
@@ -49,7 +49,7 @@ impl Arbiter {
         self.metrics.evicted(preemptor.as_ref(), &victim, *outcome == EvictOutcome::Forced);
     }
 
-    /// Counts a plan that has ended.
+    /// Counts a plan that has ended with this `state` in the metrics.
     pub(super) fn count_ending(&self, flight: &Flight, state: PlanState, clock: Clock) {
         let reason = status::state_reason(state);
         self.metrics.outcome(reason);

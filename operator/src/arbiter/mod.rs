@@ -136,14 +136,14 @@ impl Arbiter {
         }
     }
 
-    /// Uses this clock instead of the machine's.
+    /// Replaces the clock that gives the API server's time.
     #[must_use]
     pub fn by(mut self, server_time: ServerTime) -> Self {
         self.server_time = server_time;
         self
     }
 
-    /// Exports traces of plans with this tracer.
+    /// Replaces the tracer that exports a trace of each plan.
     #[must_use]
     pub fn traced_by(mut self, tracer: Tracer) -> Self {
         self.tracer = tracer;
@@ -201,7 +201,7 @@ impl Arbiter {
         }
     }
 
-    /// Returns the PodGroup of a unit that a plan evicts.
+    /// Returns the PodGroup that a victim of a plan is, or that its pod belongs to; `None` for a pod without a group.
     fn group_of_unit(&self, unit: &StoredVictim) -> Option<ObjectKey> {
         let (key, cluster) = (ObjectKey::new(&unit.namespace, &unit.name), &self.model.cluster);
         match unit.kind.as_str() {

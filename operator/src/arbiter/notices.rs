@@ -16,7 +16,7 @@ use std::time::Instant;
 const MOST_BUDGETS: usize = 8;
 
 impl Arbiter {
-    /// Publishes an event now.
+    /// Publishes an event without delay or limit.
     pub(super) fn publish(&self, notice: EventNotice) {
         self.actuator.dispatch(Command::Publish(notice));
     }

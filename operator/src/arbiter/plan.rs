@@ -216,7 +216,7 @@ impl Arbiter {
     }
 }
 
-/// Returns a plan in its stored form.
+/// Converts a plan of the planner to the form in which it is stored. `id` names its `Preemption`, `term` is the leader's term.
 pub(super) fn stored(
     plan: &Plan,
     id: String,

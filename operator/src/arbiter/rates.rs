@@ -74,7 +74,8 @@ impl Arbiter {
         self.metrics.set(&catalogue::LIMITED_PLANS, &[], limited);
     }
 
-    /// Returns the evictions of the last minute, and those in progress.
+    /// Returns the evictions that count for the limits per minute: those of the last minute, and those that plans may request or have
+    /// requested.
     fn tally(&mut self, clock: Clock) -> RateTally {
         let mut tally = self.restraint.rates.tally(clock.now);
         let mut going = Need::new();

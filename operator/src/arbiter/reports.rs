@@ -14,7 +14,7 @@ use giveway_planner::model::ObjectKey;
 use std::time::Instant;
 
 impl Arbiter {
-    /// Applies the answer to a call.
+    /// Passes the answer to a call to the concern that made the call.
     pub(super) fn report(&mut self, report: Report, now: Instant) {
         match report {
             Report::Member { preemptor, plan, uid, call, rehearsal, result } => {

@@ -227,7 +227,7 @@ impl Arbiter {
         }
     }
 
-    /// Handles the result of reading kube-scheduler's Lease.
+    /// Records when kube-scheduler last renewed its Lease; `None` if the Lease does not exist. A failed read changes nothing.
     pub(super) fn scheduler_lease_read(&mut self, result: Result<Option<MicroTime>, CallError>, now: Instant) {
         match result {
             Ok(renewed) => self.scheduler.read(renewed, now),

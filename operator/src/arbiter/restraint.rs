@@ -26,7 +26,7 @@ use std::time::Instant;
 const SETTLED: i64 = 10;
 
 impl Arbiter {
-    /// Applies the current mode.
+    /// Reads the mode from the ConfigMap and applies it, if it has changed. A ConfigMap without a valid mode is reported in an event on it.
     pub(super) fn follow_switch(&mut self) {
         let before = self.restraint.switch.mode();
         if let Some(complaint) = self.restraint.switch.follow(&self.model.said) {
@@ -79,7 +79,7 @@ impl Arbiter {
         matches!(preemptor, Preemptor::Group(key) if !self.model.cluster.serves_groups_in(&key.namespace))
     }
 
-    /// Returns the wait reason of such a group.
+    /// Returns why a PodGroup in a namespace that Giveway does not serve is pending.
     pub(super) fn unserved_reason(group: &ObjectKey) -> WaitReason {
         WaitReason::new(Reason::NotServed, pending::not_served(&group.namespace))
     }
@@ -98,7 +98,7 @@ impl Arbiter {
         }
     }
 
-    /// Returns the wait reason while Giveway is switched off.
+    /// Returns why a preemptor is pending while the mode is `off`.
     pub(super) fn off_reason() -> WaitReason {
         WaitReason::new(Reason::SwitchedOff, pending::switched_off())
     }

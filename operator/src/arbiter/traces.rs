@@ -8,7 +8,7 @@ use giveway_crds::plan::PlanState;
 use opentelemetry::KeyValue;
 use std::time::Duration;
 
-/// Returns the name of the stage for a state.
+/// Returns what a plan in this state does, as the name of a stage in its trace.
 fn doing(state: PlanState) -> &'static str {
     match state {
         PlanState::Planned => "planned",

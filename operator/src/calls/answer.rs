@@ -27,7 +27,7 @@ pub(super) enum ErrorClass {
 }
 
 impl ErrorClass {
-    /// Classifies an error of the API server.
+    /// Classifies an error answer of the API server: whether a budget refused, admission rejected, or the call may be retried.
     pub(super) fn of(status: &Status) -> Self {
         let said = |text: &str| status.message.contains(text);
         // A webhook denies with any code, reason and causes; only the beginning of the message is the API server's. A policy chooses the

@@ -24,6 +24,7 @@ pub(super) struct Background {
 }
 
 impl Background {
+    /// Creates the limit of [`CALLS`] calls at a time, with no call in flight.
     pub(super) fn new() -> Self {
         Self { calls: Lane::new(CALLS), busy: Arc::default() }
     }

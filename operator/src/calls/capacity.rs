@@ -38,7 +38,7 @@ pub(super) async fn request(client: &Client, asked: &CapacityRequest) -> Result<
     Ok(())
 }
 
-/// Creates a placeholder pod.
+/// Creates the placeholder pod that reserves capacity for a member, with the requests that the member has now.
 pub(super) async fn make(client: &Client, placeholder: &Placeholder) -> Result<(), CallError> {
     let member = read(client, &placeholder.member).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), &placeholder.gang.key.namespace);

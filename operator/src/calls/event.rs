@@ -72,6 +72,7 @@ fn is_recent(event: &Event, now: Timestamp) -> bool {
 }
 
 impl Stamps {
+    /// Creates the stamps of a process that has published no event. `instance` identifies it in `reportingInstance`.
     pub(super) fn new(instance: &str) -> Self {
         Self { instance: instance.to_owned(), state: Mutex::default() }
     }
@@ -96,7 +97,7 @@ impl Stamps {
         event
     }
 
-    /// Returns the first event of a series.
+    /// Returns the event for a notice that continues no series of earlier events. `names` says which names its message may have.
     fn first(&self, notice: &EventNotice, names: Names, now: Timestamp) -> Event {
         let namespace = Some(notice.key.namespace.to_string()).filter(|namespace| !namespace.is_empty());
         let name = first_bytes(&notice.key.name, NAME).trim_end_matches(['-', '.']);
@@ -126,7 +127,7 @@ impl Stamps {
     }
 }
 
-/// Returns the `apiVersion` of the object that an event is about.
+/// Returns the `apiVersion` of the kind that an event is about, for `regarding`.
 fn api_version(kind: &EventSubject) -> String {
     match kind {
         EventSubject::Known("ConfigMap" | "Node" | "Pod" | "Secret") => "v1".to_owned(),
@@ -158,7 +159,7 @@ fn shorten_to_bytes(text: &str, most: usize) -> String {
     format!("{}…", first_bytes(text, most - '…'.len_utf8()))
 }
 
-/// Returns the beginning of a text: at most this many bytes.
+/// Returns the longest beginning of a text that has at most `most` bytes and ends with a whole character.
 fn first_bytes(text: &str, most: usize) -> &str {
     let mut end = most.min(text.len());
     while !text.is_char_boundary(end) {

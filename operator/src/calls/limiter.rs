@@ -65,6 +65,7 @@ impl LimiterQueue {
 }
 
 impl RateLimiter {
+    /// Creates a limiter that lets at most `per_second` calls start in a second.
     pub(super) fn new(per_second: u32) -> Self {
         Self(Mutex::new(LimiterQueue::new(per_second)))
     }

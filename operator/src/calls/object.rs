@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::fmt::Debug;
 
-/// Returns the parameters of a patch.
+/// Returns the parameters of all patches: they name the operator as the field manager.
 pub(super) fn params() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
 }
@@ -20,7 +20,7 @@ fn failed(error: impl std::fmt::Display) -> CallError {
     CallError::Failed(error.to_string())
 }
 
-/// Replaces the whole status of a Workload.
+/// Replaces the whole status of a Workload, if it still has this UID.
 pub(super) async fn write_workload_status(
     client: &Client,
     workload: &ObjectKey,

@@ -28,7 +28,7 @@ pub(super) async fn create(client: &Client, part: &Preemption) -> Result<(), Cal
     }
 }
 
-/// Writes the status of a plan.
+/// Writes the status of the `Preemption` named `plan` as a merge patch.
 pub(super) async fn write_status(client: &Client, plan: &str, status: &PreemptionStatus) -> Result<(), CallError> {
     let preemptions: Api<Preemption> = Api::all(client.clone());
     preemptions.patch_status(plan, &object::params(), &Patch::Merge(json!({ "status": status }))).await?;

@@ -47,7 +47,7 @@ pub(super) struct RequestPass<'s> {
 }
 
 impl<'s> RequestPass<'s> {
-    /// Returns the ProvisioningRequests of this PodGroup, by name.
+    /// Returns the ProvisioningRequests that exist for this PodGroup, each with its name.
     pub(super) fn requests_of(&self, group: &ObjectKey) -> impl Iterator<Item = (&'s ObjectKey, &'s RequestRecord)> {
         self.requests.get(group).into_iter().flatten().copied()
     }
@@ -265,7 +265,7 @@ fn class_that_never_preempts(model: &Model, group: &ObjectKey) -> Result<Option<
     }
 }
 
-/// Returns the resource requests of a pod as quantities.
+/// Returns what a pod requests as quantities by resource, such as `cpu: 500m`, without what only the planner counts.
 fn amounts(model: &Model, pod: &Pod) -> BTreeMap<String, String> {
     let offered = pod.requests.iter().map(|(id, amount)| (model.cluster.resource_name(id), amount));
     offered

@@ -46,7 +46,7 @@ pub struct Provisioning {
 }
 
 impl Provisioning {
-    /// Records the result of a call.
+    /// Records the result of a call that creates or deletes a capacity request. After a failure the request is repeated later.
     pub fn answered(&mut self, call: &CallKey, result: &Result<(), CallError>, now: Instant) {
         self.calls.answered(call, matches!(result, Ok(()) | Err(CallError::Gone)), now);
         let (CallKey::RequestCapacity { group, .. } | CallKey::CreatePlaceholder { group, .. }) = call else { return };
@@ -58,7 +58,7 @@ impl Provisioning {
         }
     }
 
-    /// Returns the message for the PodGroup's status, if there is one.
+    /// Returns the state of the PodGroup's capacity request for its status; `None` if it has none.
     pub fn reason(&self, group: &ObjectKey) -> Option<&WaitReason> {
         self.asks.get(group)?.reason.as_ref()
     }

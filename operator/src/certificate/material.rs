@@ -57,12 +57,12 @@ impl Anchor {
         parts.iter().filter_map(|part| Self::read(part.contents()).ok()).collect()
     }
 
-    /// Returns the certificate as PEM.
+    /// Returns the certificate as PEM text.
     pub fn pem(&self) -> String {
         to_pem("CERTIFICATE", &self.der)
     }
 
-    /// Returns `notBefore` and `notAfter`.
+    /// Returns from when and until when the certificate is valid (`notBefore`, `notAfter`).
     pub fn validity(&self) -> (Timestamp, Timestamp) {
         (self.from, self.until)
     }
@@ -127,12 +127,12 @@ impl Authority {
         Ok(Self { anchor, key })
     }
 
-    /// Returns the certificate of the authority.
+    /// Returns the certificate, without the private key.
     pub fn anchor(&self) -> &Anchor {
         &self.anchor
     }
 
-    /// Returns its private key (PEM).
+    /// Returns the private key as PEM text.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -228,7 +228,7 @@ impl Leaf {
         if renew_at <= now { Err(unusable("less than a third of its validity is left")) } else { Ok(renew_at) }
     }
 
-    /// Returns the certificates of the chain.
+    /// Returns the certificates in order, the webhook's first. The error says that the text is no PEM.
     fn chain(&self) -> Result<Vec<CertificateDer<'static>>, Unusable> {
         CertificateDer::pem_slice_iter(&self.chain)
             .collect::<Result<_, _>>()
@@ -243,7 +243,8 @@ impl Leaf {
     }
 }
 
-/// Returns the parameters of a new certificate for these names.
+/// Returns the content of a new certificate: valid for these DNS names from a moment before `now` until `until`, with `subject` as common
+/// name.
 fn params(names: Vec<String>, subject: &str, now: Timestamp, until: Timestamp) -> Result<CertificateParams, Unusable> {
     let mut params = CertificateParams::new(names).map_err(failed)?;
     params.distinguished_name = DistinguishedName::new();

@@ -184,7 +184,7 @@ impl CertificateRotator {
         due.map_or(longest, |due| (due + Duration::from_millis(50)).min(longest))
     }
 
-    /// Carries out one step of a rotation.
+    /// Carries out one step of a rotation: `read` is what was read, `seen` what the step was decided from. The error is that of its write.
     async fn perform(&self, read: &Read, seen: &Seen, step: &RotationStep, now: Timestamp) -> Result<(), CallError> {
         let failed = |why: material::Unusable| CallError::Failed(why.to_string());
         match step {
@@ -243,7 +243,7 @@ impl CertificateRotator {
         }
     }
 
-    /// Publishes an event on a Secret.
+    /// Logs `note` and publishes it as an event on the Secret named `secret`.
     fn publish(&self, read: &Read, secret: &str, reason: Reason, note: String) {
         let warning = reason == Reason::CertificateUnusable;
         tracing::info!(warning, %reason, "certificates: {note}");

@@ -95,7 +95,7 @@ pub async fn ask(client: &Client, at: &WebhookAddress, trusted: &Anchor) -> Resu
     Ok(first.map_or(Replicas::Accepted, Replicas::Waiting))
 }
 
-/// Returns the addresses that may receive requests now or soon.
+/// Returns address and port of each webhook replica in the slice that is ready, not known to be unready, or still serves while terminating.
 fn serving(slice: &EndpointSlice) -> Vec<(String, u16)> {
     let ports = slice.ports.iter().flatten();
     let port = ports.filter(|port| port.name.as_deref() == Some(PORT)).find_map(|port| port.port);

@@ -66,7 +66,7 @@ pub enum Replicas {
     Waiting(String),
 }
 
-/// The input of the decision.
+/// What was read from the cluster, from which [`next`] decides.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// The content of the authority's Secret.
@@ -122,7 +122,7 @@ pub enum RotationStep {
     },
 }
 
-/// Returns the next step.
+/// Decides the next step of the renewal from what was read: nothing is written, and the same input gives the same step.
 pub fn next(seen: &Seen, policy: &RotationPolicy, now: Timestamp) -> RotationStep {
     let stored = seen.stored.valid(now);
     let anchors: Vec<BTreeSet<Anchor>> =

@@ -80,12 +80,12 @@ impl Store {
         }
     }
 
-    /// Returns the client for both Secrets.
+    /// Returns the client for Secrets in the namespace of the installation.
     pub fn secrets(&self) -> &Api<Secret> {
         &self.secrets
     }
 
-    /// Returns the clients for both configurations.
+    /// Returns the clients for both webhook configurations, mutating and validating.
     pub fn configurations(&self) -> (&Api<MutatingWebhookConfiguration>, &Api<ValidatingWebhookConfiguration>) {
         (&self.mutating, &self.validating)
     }
@@ -247,7 +247,7 @@ fn stored(secret: &Secret) -> (StoredAuthorities, Vec<String>) {
     (StoredAuthorities { current, next, published }, complaints)
 }
 
-/// Reads the webhook's certificate of a Secret.
+/// Reads the webhook's certificate, its key and its CA from a Secret; empty parts for those that it does not have.
 fn leaf(secret: &Secret) -> Leaf {
     let value = |key| bytes(secret, key).unwrap_or_default().to_vec();
     Leaf { chain: value("tls.crt"), key: value("tls.key"), authority: value("ca.crt") }

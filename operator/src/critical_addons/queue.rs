@@ -71,12 +71,12 @@ impl AddonQueue {
         self.waiting.append(&mut before);
     }
 
-    /// Returns the number of pending add-ons.
+    /// Returns the number of pending critical add-ons, including those with a plan in flight.
     pub fn count(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Returns the pending add-ons as preemptors.
+    /// Returns the pending critical add-ons, each a preemptor of its own.
     pub fn preemptors(&self) -> impl Iterator<Item = Preemptor> {
         self.waiting.values().map(|waits| Preemptor::Pod(waits.pod.clone()))
     }

@@ -51,12 +51,12 @@ impl Taints {
         Some((count, stray))
     }
 
-    /// Records whether a taint could be removed.
+    /// Records the result of removing the taint for the pod with this UID from a node; `failed` is the error.
     pub fn removed(&mut self, node: &str, uid: &str, failed: Option<&CallError>) {
         self.kept = failed.map(|error| taint_stays(node, uid, &error.to_string()));
     }
 
-    /// Returns the message about a taint that could not be removed.
+    /// Returns the message that the last taint to be removed is still on its node; `None` if it was removed.
     pub fn kept(&self) -> Option<&str> {
         self.kept.as_deref()
     }

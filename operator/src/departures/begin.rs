@@ -101,7 +101,7 @@ pub fn partially_disrupted(model: &Model, rest: &RemainingPods) -> Option<Depart
     })
 }
 
-/// Returns the stored form of a departure.
+/// Returns the plan by which a new departure is stored: its victims are the pods of the PodGroup with the UIDs in `pods`.
 pub(super) fn stored(
     model: &Model,
     group: &ObjectKey,

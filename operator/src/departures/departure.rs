@@ -213,7 +213,7 @@ impl Departure {
         is_again && group.min_count.is_some_and(|min| bound().count() + model.cluster.finished(group) >= min)
     }
 
-    /// Returns what the `Preemption` should contain.
+    /// Returns the state, message and number of evictions that the status of the departure's `Preemption` should have.
     pub(super) fn record(&self) -> Record<'_> {
         let accepted = self.members.values().filter(|member| member.accepted).count();
         let message = match &self.refusal {

@@ -174,7 +174,8 @@ impl HistoryKeeper {
     }
 }
 
-/// Returns the plans that exceed the limits, the latest first.
+/// Returns the objects of those ended plans that exceed the limits `keep` of the history. Plans from which a new leader learns bans or
+/// circuit breakers are kept before others. `second` is the current time, in seconds since the epoch.
 fn excess(mut over: Vec<EndedPlan<'_>>, keep: HistoryLimits, second: i64) -> Vec<Parts<'_>> {
     over.sort_by_key(|plan| Reverse(plan.age));
     let before = |age: Duration| second.saturating_sub(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));

@@ -55,12 +55,12 @@ impl Departures {
         self.of_group(group).next().is_some()
     }
 
-    /// Returns true if there is no departure.
+    /// Returns true if no departure is in progress.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Returns the departures of a PodGroup.
+    /// Returns the departures in progress that evict pods of this PodGroup.
     fn of_group<'a>(&'a self, group: &ObjectKey) -> impl Iterator<Item = &'a Departure> {
         let from = (group.clone(), String::new());
         self.all.range(from..).take_while(move |((of, _), _)| of == group).map(|(_, departure)| departure)
@@ -71,7 +71,7 @@ impl Departures {
         self.all.range_mut(from..).take_while(move |((of, _), _)| of == group).map(|(_, departure)| departure)
     }
 
-    /// Returns the departure of this plan.
+    /// Returns the departure in progress whose `Preemption` has this name.
     fn by_id(&mut self, id: &str) -> Option<&mut Departure> {
         self.all.values_mut().find(|departure| departure.plan.id == id)
     }
@@ -176,7 +176,7 @@ impl Departures {
         std::mem::take(&mut self.changed) || is_unseen
     }
 
-    /// Returns the pods of all departures, by UID.
+    /// Returns the pods of all departures in progress, each with its UID.
     fn members(&self) -> impl Iterator<Item = (&SmolStr, &DepartingPod)> {
         self.all.values().flat_map(|departure| &departure.members)
     }

@@ -205,7 +205,7 @@ impl PlanStore {
         self.entries.get(plan).filter(|entry| entry.ended).map(|entry| &entry.wanted)
     }
 
-    /// Returns the calls to make now.
+    /// Returns the calls that are due: they store new plans, and write the status of those whose status has changed.
     pub fn pass(&mut self, now: Instant) -> Vec<Command> {
         let Self { entries, unwritten } = self;
         let mut commands = Vec::new();
@@ -229,7 +229,7 @@ impl PlanStore {
         commands
     }
 
-    /// Handles the answer to a write.
+    /// Handles the answer to a call that stored `plan` or wrote this status of it. Returns what it means for the plan.
     pub fn answered(
         &mut self,
         plan: &str,

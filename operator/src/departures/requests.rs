@@ -72,7 +72,7 @@ impl Requests {
         withheld
     }
 
-    /// Records the answer to a request.
+    /// Records the answer to the eviction of the pod with this UID. One that may have had an effect is remembered until the watch shows it.
     pub fn answered(&mut self, uid: &SmolStr, outcome: &EvictOutcome, now: Instant) {
         let Some(request) = self.all.get_mut(uid) else { return };
         if let Some(plan) = request.in_flight.take()

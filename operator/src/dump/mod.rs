@@ -70,8 +70,8 @@ pub fn line(dump: &'static str, time: &Time, content: impl Serialize) -> String 
     line.unwrap_or_else(|error| json!({"dump": dump, "error": error.to_string()}).to_string())
 }
 
-/// Returns the [line](line()) of a section with the first of these items that together have at most [`MOST_BYTES`], their total number, and the
-/// number of those left out.
+/// Returns the [line](line()) of a section with the first of these items that together have at most [`MOST_BYTES`], their total number, and
+/// the number of those left out.
 fn section<T: Serialize>(dump: &'static str, time: &Time, items: impl ExactSizeIterator<Item = T>) -> String {
     let (total, mut entries, mut bytes) = (items.len(), Vec::new(), FRAME);
     for entry in items {

@@ -16,7 +16,7 @@ use std::time::Instant;
 /// Maximum number of units that the entry of a plan names.
 const MOST_UNITS: usize = 10;
 
-/// Returns what a plan waits for.
+/// Returns in one word what a plan waits for before its next step.
 fn waits_for(flight: &Flight) -> &'static str {
     let state = flight.plan.state;
     if flight.ending.is_some() {
@@ -53,7 +53,7 @@ fn known(mut entry: Value) -> Value {
     entry
 }
 
-/// Returns a plan in flight as JSON.
+/// Returns a plan in flight as a JSON object of the dump.
 fn plan(flight: &Flight, cluster: &Cluster, clock: Clock) -> Value {
     json!({
         "name": flight.plan.id,
@@ -84,7 +84,7 @@ pub fn plans(flights: &Flights, cluster: &Cluster, clock: Clock) -> String {
     section("plans", &clock.time(), all.into_iter().map(|flight| plan(flight, cluster, clock)))
 }
 
-/// Returns a departure as JSON.
+/// Returns a departure as a JSON object of the dump.
 fn departure(view: &DepartureView<'_>, clock: Clock) -> Value {
     known(json!({
         "name": view.plan.id,
@@ -99,7 +99,7 @@ fn departure(view: &DepartureView<'_>, clock: Clock) -> Value {
     }))
 }
 
-/// Returns the line of the section `departures`.
+/// Returns the line of the dump's section `departures`.
 pub fn departures(departures: &Departures, clock: Clock) -> String {
     let all: Vec<DepartureView<'_>> = departures.views().collect();
     section("departures", &clock.time(), all.iter().map(|view| departure(view, clock)))
@@ -110,7 +110,7 @@ fn left(until: Option<Instant>, now: Instant) -> Option<u64> {
     until.filter(|until| *until > now).map(|until| until.duration_since(now).as_secs())
 }
 
-/// Returns a pending preemptor as JSON.
+/// Returns a preemptor without a plan as a JSON object of the dump: why it is pending, and when it is retried.
 fn preemptor(preemptor: &Preemptor, waiting: &PendingPreemptor, now: Instant) -> Value {
     let lasts = |until: &&Instant| **until > now;
     known(json!({

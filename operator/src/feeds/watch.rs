@@ -16,7 +16,7 @@ use kube::{Api, Client, Resource};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// Watches a kind in all namespaces.
+/// Lists and watches a kind in all namespaces. `wrap` makes the arbiter's input of an update.
 async fn follow_kind<K>(feed: Feed, config: WatchParams, wrap: fn(Update<K>) -> Input)
 where
     K: Resource<DynamicType = ()> + TrimmedObject + Clone + Send + 'static,

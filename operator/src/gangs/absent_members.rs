@@ -63,7 +63,7 @@ struct Absence {
 }
 
 impl AbsentMembers {
-    /// Observes changed PodGroups.
+    /// Starts, repeats or ends the search for missing members of the `touched` PodGroups, those that have changed.
     pub fn observe(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, clock: Clock) {
         for key in touched {
             let lacking = lacking(model, key);
@@ -83,7 +83,7 @@ impl AbsentMembers {
         }
     }
 
-    /// Returns the next read that is due.
+    /// Returns the next call that reads why a PodGroup has too few members; `None` if none is due.
     pub fn pass(&mut self, model: &Model, now: Instant) -> Option<Command> {
         if self.last_read.is_some_and(|last| now.duration_since(last) < EVERY) {
             return None;
@@ -138,7 +138,7 @@ impl AbsentMembers {
         self.groups.get(key)?.reason.as_deref()
     }
 
-    /// Returns the PodGroups whose [word](Self::word) has changed since the last call.
+    /// Returns the PodGroups whose [reason](Self::reason) has changed since the last call.
     pub fn take_changed_groups(&mut self) -> BTreeSet<ObjectKey> {
         std::mem::take(&mut self.changed_groups)
     }

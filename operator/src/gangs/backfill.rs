@@ -42,7 +42,7 @@ pub struct BackFill {
 }
 
 impl BackFill {
-    /// Records the result of a call.
+    /// Records whether the call for the pod with this UID succeeded.
     pub fn answered(&mut self, uid: &str, ok: bool, now: Instant) {
         if let Some(call) = self.calls.get_mut(uid) {
             call.answered(ok, now);

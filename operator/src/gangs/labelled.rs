@@ -108,7 +108,7 @@ pub struct LabelledGangs {
 }
 
 impl LabelledGangs {
-    /// Handles the result of reading an owner.
+    /// Records the result of reading an owner: its fields, or why it could not be read.
     pub fn owner_read(&mut self, owner: &OwnerKey, result: Result<OwnerFacts, CallError>, now: Instant) {
         if let Some(reading) = self.reading.get_mut(&owner.namespace) {
             *reading = reading.saturating_sub(1);
@@ -148,7 +148,7 @@ impl LabelledGangs {
         &self.controllers
     }
 
-    /// Returns the PodGroups whose [counters](Self::counters) have changed since the last call.
+    /// Returns the PodGroups whose [counters](Self::counters) have changed since the last call, and forgets them.
     pub fn take_changed_groups(&mut self) -> BTreeSet<ObjectKey> {
         std::mem::take(&mut self.changed_groups)
     }
@@ -274,7 +274,8 @@ impl LabelledGangs {
         }
     }
 
-    /// Returns the next PodGroups in `pending` to handle.
+    /// Returns the next PodGroups in `pending`, at most [`LOOKS`], and since when each is pending. Repeated calls return all of them in
+    /// turn.
     fn next(&mut self) -> Vec<(ObjectKey, Instant)> {
         let after = self.looked.take();
         let later = after.as_ref().map(|key| self.pending.range((Bound::Excluded(key), Bound::Unbounded)));

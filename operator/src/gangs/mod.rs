@@ -63,7 +63,7 @@ impl Gangs {
         self.absent.observe(model, touched, clock);
     }
 
-    /// Handles the answer to a call.
+    /// Records the answer to a call of the labelled gangs or of housekeeping; other calls are ignored.
     pub fn answered(&mut self, call: &CallKey, result: &Result<(), CallError>, speaker: &mut Speaker, now: Instant) {
         answered(&mut self.labelled.calls, call, result, speaker, now);
         answered(&mut self.housekeeping.calls, call, result, speaker, now);

@@ -204,7 +204,7 @@ impl PartialGangs {
         old.filter_map(|(key, _)| Some((key.clone(), self.state(model, model.cluster.group(key)?)?))).collect()
     }
 
-    /// Returns the state of this gang if it is partially scheduled.
+    /// Returns what is known of this gang if only some of its needed members are bound; `None` otherwise.
     fn state(&self, model: &Model, group: &Group) -> Option<PartialGang> {
         match self.had_enough.get(&group.key) {
             Some(members) if !members.is_empty() => None,

@@ -47,7 +47,7 @@ impl Controllers {
         }
     }
 
-    /// Forgets a PodGroup.
+    /// Removes a PodGroup that does not exist any more, with the controller of its owner.
     pub fn forget(&mut self, group: &ObjectKey) {
         if let Some(controller) = self.of_group.remove(group) {
             self.groups.remove(&controller, group);
@@ -58,7 +58,7 @@ impl Controllers {
         self.of_group.get(group)
     }
 
-    /// Returns the other PodGroups whose owners have the same controller.
+    /// Returns the other PodGroups whose owners are controlled by the same object, such as Jobs of one JobSet.
     pub fn siblings<'a>(&'a self, group: &'a ObjectKey) -> impl Iterator<Item = &'a ObjectKey> {
         let controller = self.of(group);
         controller.into_iter().flat_map(|controller| self.groups.of(controller)).filter(move |other| *other != group)

@@ -68,7 +68,7 @@ impl Leadership {
         Self { deadline, changed, identity: Arc::from(identity), writes: TaskTracker::new(), liveness }
     }
 
-    /// Returns true if writes are allowed now.
+    /// Returns true if this process is the leader now, so that it may write.
     pub fn holds(&self) -> bool {
         self.remaining().is_some()
     }
@@ -86,7 +86,7 @@ impl Leadership {
         WritePermit { _before_release: self.writes.token(), _in_flight: self.liveness.write_begins(Instant::now()) }
     }
 
-    /// Returns the progress of this process.
+    /// Returns the record of this process's progress, by which a stuck process is recognized.
     pub fn liveness(&self) -> &Liveness {
         &self.liveness
     }
@@ -254,7 +254,7 @@ impl Election {
         attempt_of(self.api.replace(&self.options.name, &PostParams::default(), &lease).await)
     }
 
-    /// Returns the spec of the Lease that this process writes.
+    /// Returns the spec of a Lease that this process holds from now on. `old` is the spec that it replaces, if the Lease exists.
     fn spec(&self, old: Option<&LeaseSpec>) -> LeaseSpec {
         let now = MicroTime(Timestamp::now());
         let ours = old.is_some_and(|o| o.holder_identity.as_deref() == Some(self.options.identity.as_str()));

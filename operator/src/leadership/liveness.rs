@@ -36,7 +36,7 @@ struct PassProgress {
 }
 
 impl Liveness {
-    /// Returns the progress of a process that starts now.
+    /// Creates the record of a process that starts at `now` and has made no pass.
     pub fn new(now: Instant) -> Self {
         Self(Arc::new(Mutex::new(PassProgress { passed: now, writes: BTreeMap::new(), count: 0 })))
     }
@@ -45,7 +45,7 @@ impl Liveness {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the end of a pass.
+    /// Records that a pass of the arbiter ended at `now`.
     pub fn passed(&self, now: Instant) {
         self.lock().passed = now;
     }

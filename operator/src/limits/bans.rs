@@ -46,7 +46,7 @@ pub enum BanSubject {
 }
 
 impl BanSubject {
-    /// Returns the pod or template that a stored ban is about.
+    /// Returns the pod or pod template that a stored ban is about; `None` if it names neither.
     fn of(stored: &StoredBan) -> Option<Self> {
         let namespace = SmolStr::new(&stored.namespace);
         match (&stored.controller, &stored.pod_uid) {
@@ -68,7 +68,7 @@ impl BanSubject {
     }
 }
 
-/// A ban.
+/// A decision that is not repeated for some time, because the API server or kube-scheduler rejected it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ban {
     /// When it ends, in seconds since the epoch.
@@ -79,7 +79,7 @@ pub struct Ban {
     plan: SmolStr,
 }
 
-/// All bans.
+/// All bans that have not ended: of placements of pods on nodes, and of evictions of pods.
 #[derive(Debug, Default)]
 pub struct Bans {
     /// By pods and node; `None` for every node.
@@ -89,12 +89,12 @@ pub struct Bans {
 }
 
 impl Bans {
-    /// Returns the number of bans.
+    /// Returns the number of bans, of placements and of evictions.
     pub fn len(&self) -> usize {
         self.placements.len() + self.evictions.len()
     }
 
-    /// Returns true if there are none.
+    /// Returns true if there is no ban of a placement or an eviction.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -155,12 +155,12 @@ impl Bans {
         all.take_while(move |((of, _), _)| *of == subject).map(|((_, node), ban)| (node.as_ref(), ban))
     }
 
-    /// Returns the ban of these pods on this node.
+    /// Returns the ban that prevents placing these pods on this node, which may be one for every node; `None` if they may be placed there.
     pub fn on(&self, subject: &BanSubject, node: &str) -> Option<&Ban> {
         self.everywhere(subject).or_else(|| self.placements.get(&(subject.clone(), Some(node.into()))))
     }
 
-    /// Returns the ban of these pods on every node.
+    /// Returns the ban that prevents placing these pods on any node, or `None` if there is none.
     pub fn everywhere(&self, subject: &BanSubject) -> Option<&Ban> {
         self.placements.get(&(subject.clone(), None))
     }
@@ -170,7 +170,7 @@ impl Bans {
         self.of(subject).filter_map(|(node, ban)| Some((node?, ban)))
     }
 
-    /// Returns the UIDs of the pods that are not evicted.
+    /// Returns the UIDs of the pods that plans must not evict.
     pub fn victims(&self) -> impl Iterator<Item = &SmolStr> {
         self.evictions.keys().map(|(uid, _)| uid)
     }
@@ -180,7 +180,7 @@ impl Bans {
         self.evictions.iter().map(|((uid, pod), ban)| (pod, uid, ban))
     }
 
-    /// Returns true if no placement is banned.
+    /// Returns true if no pod is banned from a node.
     pub fn has_no_placement(&self) -> bool {
         self.placements.is_empty()
     }

@@ -32,7 +32,7 @@ pub struct Breakers {
 }
 
 impl Breakers {
-    /// Records how a plan ended.
+    /// Records the outcome of a plan that has ended, from which the breakers are computed again.
     pub fn note(&mut self, plan: &str, outcome: PlanOutcome) {
         self.computed = None;
         self.outcomes.insert(plan.into(), outcome);
@@ -81,12 +81,12 @@ impl Breakers {
         }
     }
 
-    /// Returns the open breakers.
+    /// Returns the breakers that were open when they were last [computed](Self::compute).
     pub fn open(&self) -> &OpenBreakers {
         &self.open
     }
 
-    /// Returns the open breaker of the preemptor with this UID.
+    /// Returns the open breaker of the preemptor with this UID, or `None` if it has none.
     pub fn of_preemptor(&self, uid: &str) -> Option<&PreemptorBreaker> {
         self.open.preemptors.get(uid)
     }

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 /// How long an eviction counts.
 pub const MINUTE: Duration = Duration::from_secs(60);
 
-/// Number of evictions by namespace.
+/// A number of evictions in each namespace.
 pub type Need = BTreeMap<SmolStr, usize>;
 
-/// Maximum number of evictions per minute; `None` for no limit.
+/// The limits on evictions per minute; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Most {
     /// In each namespace.
@@ -23,7 +23,7 @@ pub struct Most {
 }
 
 impl Most {
-    /// Returns true if there is a limit.
+    /// Returns true if a limit is set, for the cluster or for namespaces.
     pub fn limits(self) -> bool {
         self.namespace.is_some() || self.cluster.is_some()
     }
@@ -37,7 +37,7 @@ impl Most {
     }
 }
 
-/// A limit that is reached.
+/// A limit on evictions per minute that is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Full {
     /// The namespace of the limit; `None` for the limit of the cluster.
@@ -56,12 +56,12 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Returns limits without any evictions recorded.
+    /// Creates the record of evictions for these limits, without an eviction.
     pub fn new(most: Most) -> Self {
         Self { most, evictions: BTreeMap::new() }
     }
 
-    /// Returns the limits.
+    /// Returns the limits that were set at the start.
     pub fn most(&self) -> Most {
         self.most
     }
@@ -100,7 +100,7 @@ impl Rates {
         self.evictions.values().filter(|(_, at)| now.saturating_duration_since(*at) < MINUTE).count()
     }
 
-    /// Returns the evictions that count at this time.
+    /// Returns the evictions in the minute before `now`. Older ones are forgotten.
     pub fn tally(&mut self, now: Instant) -> RateTally {
         self.evictions.retain(|_, (_, at)| now.saturating_duration_since(*at) < MINUTE);
         let mut tally = RateTally { most: self.most, cluster: Vec::new(), namespaces: BTreeMap::new() };
@@ -123,7 +123,7 @@ pub struct RateTally {
 }
 
 impl RateTally {
-    /// Adds evictions at this time.
+    /// Counts this number of evictions in each namespace as made at `at`.
     pub fn add(&mut self, need: &Need, at: Instant) {
         for (namespace, count) in need {
             insert(self.namespaces.entry(namespace.clone()).or_default(), *count, at);

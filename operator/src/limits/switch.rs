@@ -22,7 +22,7 @@ struct ModeConfigMap {
 }
 
 impl ModeConfig {
-    /// Returns the name of the ConfigMap, if it exists.
+    /// Returns the ConfigMap that sets the mode, or `None` if it does not exist.
     pub fn key(&self) -> Option<ObjectKey> {
         self.0.as_ref().map(|found| found.key.clone())
     }
@@ -73,7 +73,7 @@ impl Switch {
         Self { chart, mode: None, seen: None }
     }
 
-    /// Returns the current mode.
+    /// Returns the current mode: that of the ConfigMap, or else that of the chart.
     pub fn mode(&self) -> Mode {
         self.mode.unwrap_or(self.chart)
     }

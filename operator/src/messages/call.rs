@@ -78,12 +78,12 @@ impl Call {
         }
     }
 
-    /// Records that the call is made.
+    /// Records that the call was made and has no response yet.
     pub fn start(&mut self) {
         *self = Self::Pending(self.tries());
     }
 
-    /// Records the result of a call.
+    /// Records the response: whether the call succeeded, at `now`.
     pub fn answered(&mut self, ok: bool, now: Instant) {
         *self = if ok { Self::Done(now) } else { Self::Failed(now, self.tries() + 1) };
     }
@@ -125,7 +125,7 @@ impl Call {
         matches!(self, Self::Pending(_))
     }
 
-    /// Returns the number of failures in a row.
+    /// Returns how often in a row the call has failed; 0 after a success.
     pub fn tries(self) -> u32 {
         match self {
             Self::Pending(tries) | Self::Failed(_, tries) => tries,
@@ -218,7 +218,7 @@ impl Calls {
         self.0.contains_key(key)
     }
 
-    /// Returns the number of calls without an answer.
+    /// Returns the number of calls that were made and have no response.
     pub fn in_flight(&self) -> usize {
         self.0.values().filter(|call| call.pending()).count()
     }

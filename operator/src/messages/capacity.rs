@@ -88,7 +88,7 @@ fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> OwnerReference
 }
 
 impl CapacityRequest {
-    /// Returns the ProvisioningRequest, owned by the PodGroup.
+    /// Returns the ProvisioningRequest to create: the PodGroup owns it, and it has a pod set for each template.
     pub fn request(&self) -> ProvisioningRequest {
         let sets = self.sets.iter().enumerate();
         let set = |(at, (_, count)): (usize, &(Identity, i32))| PodSet {

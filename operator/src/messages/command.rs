@@ -319,7 +319,7 @@ pub enum EvictionCause {
 }
 
 impl EvictionCause {
-    /// Returns the name of the `Preemption` that lists the pod.
+    /// Returns the name of the `Preemption` that lists the pod as a victim.
     pub fn id(&self) -> &str {
         match self {
             Self::Plan { id, .. } | Self::Departure { id, .. } => id,

@@ -464,7 +464,8 @@ impl Model {
         changed
     }
 
-    /// Updates the index from Workloads to PodGroups.
+    /// Updates which Workload's template the PodGroup `key` names. `before` is its record before the change. Both Workloads count as
+    /// changed.
     fn note_workload(&mut self, key: &ObjectKey, before: Option<&GroupRecord>) {
         let of = |record: &GroupRecord| record.template.as_ref().map(|(name, _)| ObjectKey::new(&key.namespace, name));
         let (before, now) = (before.and_then(of), self.groups.get(key).and_then(of));
@@ -506,7 +507,7 @@ impl Model {
     }
 }
 
-/// Returns the keys of cluster-scoped objects of these names.
+/// Returns the keys of cluster-scoped objects with these names.
 fn named<'n>(names: impl Iterator<Item = &'n SmolStr>) -> Vec<ObjectKey> {
     names.map(|name| ObjectKey::new("", name)).collect()
 }
@@ -524,7 +525,7 @@ fn in_cluster<K>(
     }
 }
 
-/// Returns the removal of an object of a kind without namespaces.
+/// Adapts the removal of a cluster-scoped object by its name to one by its key.
 fn by_name(remove: fn(&mut Cluster, &str) -> bool) -> impl Fn(&mut Cluster, &ObjectKey) -> bool {
     move |cluster, key| remove(cluster, &key.name)
 }

@@ -52,7 +52,7 @@ impl ChangedObjects {
         self.limit();
     }
 
-    /// Records a changed node.
+    /// Records that this node was added, changed or removed.
     pub fn note_node(&mut self, node: &str) {
         self.nodes.insert(node.into());
         self.limit();

@@ -14,12 +14,12 @@ impl<K, V> Default for Index<K, V> {
 }
 
 impl<K: Ord, V: Ord> Index<K, V> {
-    /// Adds a value under a key.
+    /// Adds a value to those of a key.
     pub fn insert(&mut self, key: K, value: V) {
         self.0.entry(key).or_default().insert(value);
     }
 
-    /// Removes a value from a key.
+    /// Removes a value from those of a key, if it is there; a key without values is removed, too.
     pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q, value: &V)
     where
         K: Borrow<Q>,
@@ -32,7 +32,7 @@ impl<K: Ord, V: Ord> Index<K, V> {
         }
     }
 
-    /// Returns the values of a key.
+    /// Returns the values of a key in order; none for an unknown key.
     pub fn of<Q: Ord + ?Sized>(&self, key: &Q) -> impl Iterator<Item = &V>
     where
         K: Borrow<Q>,
@@ -40,7 +40,7 @@ impl<K: Ord, V: Ord> Index<K, V> {
         self.0.get(key).into_iter().flatten()
     }
 
-    /// Returns the keys with their values.
+    /// Returns every key with its values, which are never empty.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &BTreeSet<V>)> {
         self.0.iter()
     }

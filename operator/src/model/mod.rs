@@ -342,7 +342,7 @@ impl Model {
         self.deadlines.values().filter(move |(_, at)| when(*at)).map(|(uid, _)| uid.clone())
     }
 
-    /// Returns kube-scheduler's last message about this pod.
+    /// Returns kube-scheduler's last message on this pod's condition `PodScheduled`; `None` if it has none.
     pub fn scheduler_message(&self, pod: &ObjectKey) -> Option<&str> {
         self.scheduler_report(pod).map(|report| report.message.as_str())
     }

@@ -35,17 +35,17 @@ impl Pending {
         self.groups.insert(key.clone(), group);
     }
 
-    /// Returns the PodGroups with live pods without a node.
+    /// Returns the PodGroups with at least one pod that has no node and has not ended.
     pub fn groups(&self) -> impl Iterator<Item = &ObjectKey> {
         self.members.iter().map(|(group, _)| group)
     }
 
-    /// Returns the live pods of a PodGroup without a node.
+    /// Returns the pods of a PodGroup that have no node and have not ended.
     pub fn of_group(&self, group: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
         self.members.of(group)
     }
 
-    /// Returns the live pods without a node and without a PodGroup.
+    /// Returns the pods without a PodGroup that have no node and have not ended.
     pub fn single(&self) -> impl Iterator<Item = &ObjectKey> {
         self.single.iter()
     }

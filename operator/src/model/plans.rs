@@ -67,7 +67,7 @@ pub struct Past {
 const BYTES_A_LINE: usize = 200;
 
 impl Plans {
-    /// Returns the names of all objects.
+    /// Returns the keys of all `Preemption` objects.
     pub(super) fn names(&self) -> Vec<ObjectKey> {
         self.records.keys().map(|name| ObjectKey::new("", name)).collect()
     }
@@ -107,12 +107,12 @@ impl Plans {
         false
     }
 
-    /// Returns every object, with its name.
+    /// Returns every `Preemption` object, by its name.
     pub fn iter(&self) -> impl Iterator<Item = (&SmolStr, &PlanRecord)> {
         self.records.iter()
     }
 
-    /// Returns the object of this name.
+    /// Returns the `Preemption` object of this name, or `None` if it does not exist.
     pub fn get(&self, name: &str) -> Option<&PlanRecord> {
         self.records.get(name)
     }
@@ -191,7 +191,7 @@ impl Plans {
     }
 }
 
-/// Returns the number of victims of an object in each namespace.
+/// Returns the number of pods that a `Preemption` evicts in each namespace.
 fn victims(object: &Preemption) -> Need {
     let mut need = Need::new();
     for unit in &object.spec.victims {
@@ -200,7 +200,7 @@ fn victims(object: &Preemption) -> Need {
     need
 }
 
-/// Returns the number of victims that are not `here` any more.
+/// Returns in each namespace the number of victims that do not exist any more: those for which `here` (key, UID) returns false.
 fn removed(object: &Preemption, here: impl Fn(&ObjectKey, &str) -> bool) -> Need {
     let mut need = Need::new();
     for unit in &object.spec.victims {
@@ -212,7 +212,7 @@ fn removed(object: &Preemption, here: impl Fn(&ObjectKey, &str) -> bool) -> Need
 }
 
 impl PlanRecord {
-    /// Returns true if the plan has ended.
+    /// Returns true if the plan was completed, cancelled or failed.
     pub fn has_ended(&self) -> bool {
         !self.status.state.in_flight()
     }

@@ -47,7 +47,7 @@ impl Model {
         }
     }
 
-    /// Records an event.
+    /// Records a deletion for the next pass, unless [`MOST`] are recorded already.
     pub(super) fn note_pod_deletion(&mut self, event: PodDeletion) {
         if self.pod_deletions.len() < MOST {
             self.pod_deletions.push(event);

@@ -143,7 +143,7 @@ impl SchedulerPace {
     /// Nothing was observed yet.
     pub const UNKNOWN: Self = Self { decisions: 0, decided: None, pending: 0, bindings_per_minute: 0, is_down: false };
 
-    /// Returns the start of a wait for the scheduler.
+    /// Returns the start of a wait for kube-scheduler, from which its progress is measured.
     pub fn begin(&self, now: Instant) -> SchedulerWait {
         SchedulerWait { since: now, decisions: self.decisions, pending: self.pending }
     }

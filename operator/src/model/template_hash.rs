@@ -37,7 +37,7 @@ pub(super) fn template_hash(pod: &Pod) -> Option<SmolStr> {
     Some(SmolStr::new(format!("{:016x}", fnv(text.as_bytes()))))
 }
 
-/// Returns the 64-bit hash FNV-1a.
+/// Returns the 64-bit FNV-1a hash of these bytes.
 fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

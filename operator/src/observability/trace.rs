@@ -147,7 +147,7 @@ impl Tracer {
         Ok(Self(Some(sender)))
     }
 
-    /// Returns true if a collector is configured.
+    /// Returns true if a collector is configured, so that traces are exported.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }

@@ -75,7 +75,7 @@ impl Flight {
     }
 }
 
-/// Returns the domain of the same key with this value.
+/// Returns the topology domain with the key of `domain` and another value.
 fn with_value(domain: &StoredDomain, value: &str) -> StoredDomain {
     StoredDomain { key: domain.key.clone(), value: value.to_owned() }
 }

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 impl Flight {
-    /// Records the outcome of an eviction.
+    /// Records the answer to the eviction, or to its dry run, of the victim with this UID.
     pub fn evicted(&mut self, uid: &str, outcome: &EvictOutcome, now: Instant) {
         let Some(victim) = self.victims.iter_mut().find(|v| v.uid == uid) else { return };
         // The dry run and the eviction of a victim are never in flight at the same time.

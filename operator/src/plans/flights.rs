@@ -89,7 +89,7 @@ impl Flights {
         groups.into_iter().for_each(|group| enter(&mut self.by_group, group, preemptor, add));
     }
 
-    /// Returns a plan.
+    /// Returns the plan in flight for a preemptor, or `None` if it has none.
     pub fn get(&self, preemptor: &Preemptor) -> Option<&Flight> {
         visit();
         self.all.get(preemptor)
@@ -108,7 +108,7 @@ impl Flights {
         self.get_mut(&preemptor)
     }
 
-    /// Returns a plan that is being advanced.
+    /// Returns the plan in flight for a preemptor in a pass that advances it, so the next pass does not have to.
     pub fn advancing(&mut self, preemptor: &Preemptor) -> Option<&mut Flight> {
         self.all.get_mut(preemptor)
     }
@@ -130,12 +130,12 @@ impl Flights {
         self.all.values()
     }
 
-    /// Returns the number of plans.
+    /// Returns the number of plans in flight.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Returns true if there are none.
+    /// Returns true if no plan is in flight.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -188,12 +188,12 @@ impl Flights {
         self.awake.iter()
     }
 
-    /// Makes the next pass advance all plans.
+    /// Makes the next pass advance every plan.
     pub fn wake_all(&mut self) {
         self.awake.extend(self.all.keys().cloned());
     }
 
-    /// Makes the next pass advance a plan.
+    /// Makes the next pass advance the plan for this preemptor.
     pub fn wake_one(&mut self, preemptor: &Preemptor) {
         self.awake.insert(preemptor.clone());
     }

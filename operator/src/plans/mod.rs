@@ -363,7 +363,7 @@ impl Flight {
         !self.plan.victims.is_empty()
     }
 
-    /// Returns the placements in the planner's format.
+    /// Returns which member the plan places on which node, in the planner's format.
     pub fn placements(&self) -> Vec<Placement> {
         self.members
             .iter()
@@ -421,7 +421,7 @@ impl Flight {
         self.ending.is_some() || self.is_postponed() || is_partly_permitted
     }
 
-    /// Returns the nodes of the members and victims.
+    /// Returns the nodes on which the plan places members or evicts pods.
     pub fn nodes(&self) -> BTreeSet<SmolStr> {
         let members = self.plan.placements.iter().map(|placement| &placement.node);
         let victims = self.plan.victims.iter().flat_map(|victim| &victim.pods).map(|pod| &pod.node);
@@ -438,7 +438,7 @@ impl Flight {
         self.members.iter().any(|member| member.uid == uid)
     }
 
-    /// Returns how many victims have terminated.
+    /// Returns how many victims have terminated, as far as the watch shows.
     pub fn removed_victims(&self, cluster: &Cluster) -> usize {
         self.victims.iter().filter(|v| has_been_removed(cluster, &v.pod, &v.uid)).count()
     }
@@ -586,7 +586,7 @@ impl VictimPod {
     }
 }
 
-/// Returns the pod with this UID, if it exists.
+/// Returns the pod, unless it does not exist or has another UID than this.
 fn current<'a>(cluster: &'a Cluster, pod: &ObjectKey, uid: &str) -> Option<&'a Pod> {
     cluster.pod(pod).filter(|p| p.uid == uid)
 }

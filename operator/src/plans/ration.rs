@@ -142,7 +142,8 @@ impl Flight {
         }
     }
 
-    /// Returns the message for the preemptor's status and events.
+    /// Returns the plan's message for the preemptor's status and events, with the limit that delays its evictions. It has only names that
+    /// readers of the preemptor's namespace may see.
     pub fn message_for_preemptor(&self, names: Names) -> String {
         let message = match &self.reached_limit {
             Some(held) if self.ending.is_none() => self.message.clone().text(" ").then(held.sentence()),

@@ -49,7 +49,7 @@ pub struct RejectedCall {
 }
 
 impl RejectedCall {
-    /// Returns the dry run of the call.
+    /// Returns the command that makes the rejected call again as a dry run, for a preemptor with this priority.
     pub fn rehearse(&self, preemptor: &Preemptor, priority: i32) -> Command {
         let (preemptor, plan) = (preemptor.clone(), String::new());
         let (pod, uid, rehearsal) = (self.pod.clone(), self.uid.clone(), true);

@@ -48,7 +48,7 @@ pub struct AddonRescue {
 }
 
 impl AddonRescue {
-    /// Returns the state of a stored plan.
+    /// Returns the state in which a stored plan for a critical add-on is started or resumed. `terms` says which pods are critical.
     pub fn new(stored: StoredRescue, terms: Arc<Terms>) -> Self {
         Self {
             step: Step::of(stored.step),

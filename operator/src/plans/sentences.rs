@@ -9,7 +9,7 @@ use giveway_crds::wording::conditions::plan::{self, AddonStep, NamedPreemptor, P
 use giveway_planner::Preemptor;
 use giveway_planner::model::MAX_GRACEFUL_TERMINATION;
 
-/// Returns the preemptor of a plan as sentences name it.
+/// Returns the preemptor of a plan in the form that sentences take.
 pub fn named(flight: &Flight) -> NamedPreemptor<'_> {
     let is_group = matches!(flight.preemptor, Preemptor::Group(_));
     NamedPreemptor { is_group, key: flight.preemptor.key(), uid: &flight.plan.preemptor.uid }
@@ -38,7 +38,7 @@ pub fn preemptor_reference(flight: &Flight) -> PreemptorReference {
     }
 }
 
-/// Returns the effect of a plan.
+/// Returns what sentences say about a plan: its preemptor, its victims and what was evicted.
 pub fn effect(flight: &Flight) -> PlanEffect<'_> {
     let (plan, cost) = (&flight.plan, &flight.plan.cost);
     let addon = flight.rescue.as_ref().map(|rescue| AddonStep {

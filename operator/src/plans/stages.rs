@@ -106,7 +106,7 @@ impl Flight {
         self.evicts() && self.delay_seconds(cluster) > 0
     }
 
-    /// Returns the `preemptionDelaySeconds` of the preemptor.
+    /// Returns how many seconds the evictions are delayed: the PodGroup's `preemptionDelaySeconds`; 0 for a pod.
     fn delay_seconds(&self, cluster: &Cluster) -> i64 {
         match &self.preemptor {
             Preemptor::Group(key) => cluster.group(key).map_or(0, |g| i64::from(g.delay_seconds)),

@@ -116,26 +116,26 @@ impl Deref for Summarized {
 }
 
 impl Summarized {
-    /// Adds a plan.
+    /// Adds a plan in flight, or replaces that of its preemptor.
     pub(super) fn insert(&mut self, flight: Flight) {
         self.indexes.get_mut().changed.insert(flight.preemptor.clone());
         self.all.insert(flight.preemptor.clone(), flight);
     }
 
-    /// Removes a plan.
+    /// Removes and returns the plan of a preemptor, if it has one.
     pub(super) fn remove(&mut self, preemptor: &Preemptor) -> Option<Flight> {
         self.indexes.get_mut().changed.insert(preemptor.clone());
         self.all.remove(preemptor)
     }
 
-    /// Returns a plan that may be changed.
+    /// Returns the plan of a preemptor for a change, after which its summary is computed again.
     pub(super) fn get_mut(&mut self, preemptor: &Preemptor) -> Option<&mut Flight> {
         let flight = self.all.get_mut(preemptor)?;
         self.indexes.get_mut().changed.insert(preemptor.clone());
         Some(flight)
     }
 
-    /// Returns all plans, which may be changed.
+    /// Returns all plans for a change, after which their summaries are computed again.
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Flight> {
         self.indexes.get_mut().changed.extend(self.all.keys().cloned());
         self.all.values_mut()

@@ -47,7 +47,7 @@ pub struct WaitForScheduler {
 }
 
 impl WaitForScheduler {
-    /// Returns a sentence for the preemptor's status.
+    /// Returns a sentence for the preemptor's status: why the members were not bound yet.
     pub fn sentence(&self) -> String {
         match self.progress {
             SchedulerProgress::Down => progress::scheduler_is_down().to_owned(),
@@ -135,7 +135,7 @@ impl Flight {
         self.members.iter().any(|m| current(cluster, &m.pod, &m.uid).is_some_and(|p| p.gated && p.live()))
     }
 
-    /// Returns the placements of the members that are not bound.
+    /// Returns the placements of those members that exist, have not ended and have no node.
     fn waiting(&self, cluster: &Cluster) -> Vec<Placement> {
         let waits =
             |p: &Placement| current(cluster, &p.pod, &p.uid).is_some_and(|pod| pod.live() && pod.node.is_none());

@@ -29,7 +29,8 @@ pub struct RemainingPods {
 }
 
 impl Flight {
-    /// Cancels or fails the plan.
+    /// Ends the plan as `Cancelled` or `Failed` (`state`) with this message, unless its end has started. Evictions that were not sent are
+    /// withdrawn.
     pub fn drop_plan(&mut self, state: PlanState, message: impl Into<Sentence>) {
         self.end(Ending { state, message: message.into(), again: false });
     }

@@ -112,7 +112,7 @@ impl ObservedPlans {
         MOST.saturating_sub(self.stored.len() + self.turns.len())
     }
 
-    /// Removes a preemptor from the queue.
+    /// Removes a preemptor from the queue, and from those whose turn has come.
     fn leave(&mut self, preemptor: &Preemptor) {
         self.queue.remove(preemptor);
         self.turns.remove(preemptor);

@@ -175,7 +175,7 @@ impl PendingPreemptor {
         })
     }
 
-    /// Returns the victims that are excluded now.
+    /// Returns the UIDs of the pods that plans for this preemptor must not evict at `now`. Those whose time has ended are removed.
     pub fn excluded_victims(&mut self, now: Instant) -> BTreeSet<SmolStr> {
         let before = self.excluded_victims.len();
         self.excluded_victims.retain(|_, until| *until > now);
@@ -194,7 +194,7 @@ impl PendingPreemptor {
 pub struct Candidates(BTreeSet<ObjectKey>);
 
 impl Candidates {
-    /// Returns all PodGroups with pending pods.
+    /// Returns every PodGroup that has a pod without a node.
     pub fn all(model: &Model) -> Self {
         Self(model.pending.groups().cloned().collect())
     }

@@ -38,7 +38,7 @@ pub struct Round {
 }
 
 impl Round {
-    /// Creates a round that every pass finishes.
+    /// Creates a round that decides for every preemptor in each pass, however long that takes.
     pub fn without_time_limit() -> Self {
         Self { without_time_limit: true, ..Self::default() }
     }

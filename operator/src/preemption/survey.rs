@@ -39,7 +39,8 @@ impl Survey {
         due
     }
 
-    /// Counts the pending PodGroups.
+    /// Counts the pending PodGroups by reason and PriorityClass, and the gated pods; returns the age of the oldest of each class in
+    /// seconds.
     pub fn look(
         &mut self,
         model: &Model,

@@ -20,7 +20,7 @@ impl EventBudget {
         self.paid.is_none_or(|paid| paid.saturating_duration_since(now) <= EACH * (BURST - 1))
     }
 
-    /// Records that an event was published.
+    /// Records that an event was published, which delays the next ones.
     pub(super) fn pay(&mut self, now: Instant) {
         self.paid = Some(self.paid.map_or(now, |paid| paid.max(now)) + EACH);
     }

@@ -26,7 +26,7 @@ impl<T: PartialEq> Debounced<T> {
         Self { wanted, since: now, changed: now }
     }
 
-    /// Records the value that is wanted now.
+    /// Records the value that should be written; another value than the last one delays the write.
     pub fn note(&mut self, wanted: T, now: Instant) {
         if self.wanted != wanted {
             (self.wanted, self.changed) = (wanted, now);

@@ -50,7 +50,7 @@ fn claim<'a>(cluster: &'a Cluster, pod: &'a Pod, key: &str) -> Option<(&'a str, 
     })
 }
 
-/// Returns the value of a node's topology label.
+/// Returns the value of a node's label `key`; `None` if the node or the label does not exist.
 fn value_of<'a>(cluster: &'a Cluster, node: &str, key: &str) -> Option<&'a str> {
     cluster.node(node)?.labels.get(key).map(String::as_str)
 }

@@ -35,7 +35,7 @@ pub struct WaitReason {
 }
 
 impl WaitReason {
-    /// Returns this reason with this message.
+    /// Creates the reason and message of a condition.
     pub fn new(reason: Reason, message: String) -> Self {
         Self { reason, message }
     }
@@ -90,7 +90,7 @@ pub struct GroupFacts<'a> {
     pub now: Time,
 }
 
-/// Returns the status that a PodGroup should have.
+/// Returns the status that a PodGroup should have. Fields that are not known now keep their values.
 pub fn group_status(facts: &GroupFacts<'_>) -> PodGroupStatus {
     let old = &facts.record.status;
     let counts = count(facts);
@@ -222,7 +222,7 @@ fn initially_scheduled(
     (true, Reason::Scheduled, message)
 }
 
-/// Returns why the PodGroup is pending.
+/// Returns why fewer members of the PodGroup are bound than it needs: what prevents it, or else that members are missing.
 fn waiting(facts: &GroupFacts<'_>, finished: usize) -> (Reason, String) {
     if let Some(known) = waits_for(facts.model, facts.problem, facts.flight, facts.wait_reason) {
         return known;
@@ -251,7 +251,7 @@ pub fn waits_for(
     wait_reason.map(|wait| (wait.reason, wait.message.clone()))
 }
 
-/// Returns the reason and message while a plan is in flight.
+/// Returns reason and message of the condition while a plan is in flight, with why it is not stored, if so.
 fn in_flight(model: &Model, flight: &Flight) -> (Reason, String) {
     let (reason, mut message) = stage(model, flight);
     if let Some(why) = flight.unwritten.as_deref().filter(|_| flight.waits_for_storing()) {
@@ -261,7 +261,7 @@ fn in_flight(model: &Model, flight: &Flight) -> (Reason, String) {
     (reason, message)
 }
 
-/// Returns the reason and message for the stage of a plan.
+/// Returns reason and message of the condition for the stage that a plan is in.
 fn stage(model: &Model, flight: &Flight) -> (Reason, String) {
     let cluster = &model.cluster;
     let (placed, domain) = (flight.members.len(), flight.plan.domain.as_ref());
@@ -356,7 +356,7 @@ fn planned(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
     Some((plan.state.in_flight(), reason, plan.message))
 }
 
-/// Returns the reason for a state of a plan.
+/// Returns the reason that names this state of a plan in conditions, events and metrics.
 pub fn state_reason(state: PlanState) -> Reason {
     match state {
         PlanState::Planned => Reason::Planned,
@@ -439,7 +439,7 @@ fn other_priority<'a>(found: impl Iterator<Item = &'a Pod>, asked: i32) -> Optio
     Some(OtherPriority { count: found.len(), low, high, asked })
 }
 
-/// Returns the status that a Workload should have.
+/// Returns the status that a Workload should have: how many PodGroups of its templates exist and are scheduled.
 pub fn workload_status(model: &Model, workload: &ObjectKey, now: Time) -> WorkloadStatus {
     let mut counts = GroupCounts::default();
     let mut waits: Option<(&ObjectKey, &str)> = None;

@@ -148,7 +148,7 @@ impl Correction {
         }
     }
 
-    /// Returns the message of the event on the pod.
+    /// Returns the message of the event on the pod: which annotations were set or removed, and why.
     pub fn sentence(&self) -> String {
         let set: Vec<(&str, &str)> =
             self.changes.iter().filter_map(|(key, change)| Some((key.as_str(), change.value()?))).collect();

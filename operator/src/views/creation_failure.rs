@@ -39,7 +39,7 @@ impl CreationFailure {
         })
     }
 
-    /// Returns the failure as a sentence.
+    /// Returns the sentence that the controller could not create a member, with the controller's message.
     pub fn sentence(&self) -> String {
         member_not_created(&self.controller, &self.message)
     }

@@ -76,12 +76,12 @@ fn is_plain(name: &str) -> bool {
     name.bytes().next().is_some_and(alphanumeric) && name.bytes().all(|b| alphanumeric(b) || matches!(b, b'-' | b'.'))
 }
 
-/// Returns the row of Jobs in the table of kinds.
+/// Returns the row of `batch/v1` Jobs in the table of owner kinds.
 fn jobs() -> Option<&'static OwnerKind> {
     KINDS.iter().find(|row| row.size == Size::Job)
 }
 
-/// Returns the controller among the owners of an object.
+/// Returns the owner reference with `controller: true`, or `None` if there is none.
 pub fn controller(owners: &[OwnerReference]) -> Option<&OwnerReference> {
     owners.iter().find(|owner| owner.controller == Some(true))
 }
@@ -114,7 +114,7 @@ impl OwnerKey {
         is_plain(name).then(|| Self { namespace, api_version, kind, name: name.to_owned() })
     }
 
-    /// Returns the row of its kind in the table.
+    /// Returns the row of the owner's kind and version in the table of owner kinds; `None` if that is not in it.
     pub fn row(&self) -> Option<&'static OwnerKind> {
         giveway_crds::kinds::of_version(&self.api_version, self.kind)
     }
@@ -138,7 +138,7 @@ pub struct OwnerFacts {
 }
 
 impl OwnerFacts {
-    /// Reads these fields from an object.
+    /// Reads these fields from an owner, which has the kind of `row`.
     pub fn of(row: &OwnerKind, object: &DynamicObject) -> Self {
         let annotation = object.annotations().get(ANNOTATION_MIN_COUNT).map(String::as_str);
         let uid = object.uid().unwrap_or_default();

@@ -38,7 +38,7 @@ pub struct Housekeeping {
 }
 
 impl Housekeeping {
-    /// Returns the calls to make for PodGroups and Workloads with changes.
+    /// Returns the calls to make for the PodGroups (`touched`) and Workloads that have changed, and for those whose call is to be repeated.
     pub fn pass(
         &mut self,
         model: &Model,

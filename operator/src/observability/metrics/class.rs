@@ -12,7 +12,7 @@ const MOST: usize = 32;
 pub struct ClassLabel(Arc<str>);
 
 impl ClassLabel {
-    /// Returns the label value.
+    /// Returns the value of the label in metrics.
     pub fn as_str(&self) -> &str {
         &self.0
     }

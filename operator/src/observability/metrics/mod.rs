@@ -74,7 +74,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Returns the metrics in the OpenMetrics text format.
+    /// Returns all metrics at this time in the OpenMetrics text format.
     pub fn encode(&self) -> String {
         let now = Instant::now();
         for Content { queue, depth, age } in self.scraped.queues(now) {
@@ -97,7 +97,7 @@ impl Metrics {
         }
     }
 
-    /// Adds one to a counter.
+    /// Adds one to the counter `about` with these label values, which are in the order of its labels.
     pub fn count(&self, about: &About, labels: &[&str]) {
         self.change(about, labels, |value| {
             if let Value::Count(count) = value {
@@ -106,7 +106,7 @@ impl Metrics {
         });
     }
 
-    /// Sets a gauge to a number.
+    /// Sets the gauge `about` with these label values; a number above the range becomes the highest.
     pub fn set(&self, about: &About, labels: &[&str], number: impl TryInto<i64>) {
         let number = number.try_into().unwrap_or(i64::MAX);
         self.change(about, labels, |value| *value = Value::Number(number));
@@ -117,7 +117,7 @@ impl Metrics {
         self.change(about, labels, |value| *value = Value::Seconds(time.as_secs_f64()));
     }
 
-    /// Adds a time to a histogram.
+    /// Adds a duration to the histogram `about` with these label values.
     pub fn observe(&self, about: &About, labels: &[&str], took: Duration) {
         self.change(about, labels, |value| {
             if let Value::Histogram(histogram) = value {
@@ -173,7 +173,7 @@ impl Metrics {
         *shown = now;
     }
 
-    /// Sets the current mode.
+    /// Sets the gauge of the current mode to 1, and that of the other modes to 0.
     pub fn mode(&self, now: Mode) {
         for mode in Mode::ALL {
             self.set(&catalogue::MODE, &[mode.as_str()], i64::from(mode == now));

@@ -29,7 +29,7 @@ impl QueueName {
     pub const ALL: [Self; 7] =
         [Self::Inputs, Self::Evictions, Self::Plans, Self::Groups, Self::Others, Self::Background, Self::Events];
 
-    /// Returns the name, as a label value.
+    /// Returns the name of the queue as a label value.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Inputs => "inputs",
@@ -93,7 +93,7 @@ impl Scraped {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an entry to a queue.
+    /// Adds an entry to a queue, which it leaves when the returned value is dropped.
     pub fn queued(&self, queue: QueueName, now: Instant) -> Queued {
         let mut state = self.lock();
         state.added += 1;
@@ -114,7 +114,7 @@ impl Scraped {
         self.lock().observed.insert(kind, now);
     }
 
-    /// Returns the content of all queues.
+    /// Returns depth and age of each queue at `now`.
     pub fn queues(&self, now: Instant) -> Vec<Content> {
         let state = self.lock();
         let content = |queue: QueueName| {
