@@ -83,7 +83,7 @@ fn limited(config: Config, limits: Keepalive) -> Result<ClientBuilder<Service>, 
     Ok(ClientBuilder::new(ServiceExt::<Request<Body>>::boxed(service), config.default_namespace))
 }
 
-/// Logs a request.
+/// Logs method and URL of a request at level debug, and returns the request.
 fn logged(request: Request<Body>) -> Request<Body> {
     tracing::debug!(method = %request.method(), uri = %request.uri(), "requesting");
     request

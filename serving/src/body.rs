@@ -28,7 +28,7 @@ pub struct Arrived {
     pub source: IpAddr,
 }
 
-/// Why a request is answered without having been read.
+/// Why the body of a request was not read.
 #[derive(Debug)]
 pub(crate) enum Unread {
     /// The client has no certificate.
@@ -44,7 +44,7 @@ pub(crate) enum Unread {
 }
 
 impl Unread {
-    /// Returns the response.
+    /// Returns the response, with status and text, to a request whose body could not be read.
     pub(crate) fn response(&self) -> warp::reply::Response {
         let (status, text) = match self {
             Self::Unknown => (StatusCode::UNAUTHORIZED, "a client certificate is required\n".to_owned()),

@@ -100,12 +100,12 @@ impl Connection {
         Self { source, phase, order: AtomicU8::new(Order::Stay as u8), ordered: Notify::new(), room }
     }
 
-    /// Returns the current phase.
+    /// Returns what the connection is doing now, and since when.
     pub fn phase(&self) -> ConnectionPhase {
         self.phase.load(Ordering::Acquire).into()
     }
 
-    /// Records that the TLS handshake is complete.
+    /// Records that the TLS handshake has ended and the first request is awaited.
     pub fn begin_conversation(&self) {
         self.change(|phase| matches!(phase, ConnectionPhase::Unfinished(_)), ConnectionPhase::Silent(self.room.now()));
     }
@@ -141,7 +141,7 @@ impl Connection {
         self.room.tell_idle();
     }
 
-    /// Records that bytes of a request arrived.
+    /// Records that bytes of a request arrived, which start or continue an unfinished request.
     fn bytes_arrived(&self) {
         match self.phase() {
             ConnectionPhase::Idle(_) | ConnectionPhase::Silent(_) => {

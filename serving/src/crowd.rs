@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Minimum time that an unfinished request gets.
 pub const GRACE: Duration = Duration::from_millis(250);
 
-/// All connections of a server, with its limits and its memory for bodies.
+/// The open connections of a server, with its limits and its memory for bodies of requests.
 #[derive(Debug)]
 pub struct Crowd {
     /// Limits of the server.
@@ -57,7 +57,7 @@ impl Crowd {
         connection
     }
 
-    /// Removes a connection.
+    /// Removes the connection with this number, because it has been closed.
     pub fn leave(&self, number: u64) {
         self.with(|members| members.remove(&number));
     }
@@ -135,12 +135,12 @@ impl Crowd {
         self.room.now().saturating_sub(since) > limit
     }
 
-    /// Waits until a connection becomes idle.
+    /// Waits until any connection has become idle, so that it may be closed in favour of a new one.
     pub async fn someone_idle(&self) {
         self.room.someone_idle().await;
     }
 
-    /// Sends an order to every connection.
+    /// Sends an order to every connection, such as to close.
     pub fn tell_all(&self, order: Order) {
         self.with(|members| members.values().for_each(|connection| connection.tell(order)));
     }

@@ -23,7 +23,7 @@ pub struct Share {
 }
 
 impl Shares {
-    /// Creates `most` slots.
+    /// Creates `most` slots, of which one namespace gets at most half, rounded up.
     pub fn new(most: usize) -> Self {
         let places = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
         Self { places, taken: Taken::default(), most_of_one: most.div_ceil(2) }

@@ -138,7 +138,7 @@ impl Config {
         }
     }
 
-    /// Returns the settings for the admission rules.
+    /// Returns the flags on which the admission rules depend.
     pub fn settings(&self) -> Settings {
         Settings {
             namespace: self.namespace.clone(),

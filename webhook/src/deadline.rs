@@ -26,7 +26,7 @@ impl Deadline {
         Self(arrival + (timeout - (timeout / 10).min(RESERVE)))
     }
 
-    /// Returns the deadline `time` from now.
+    /// Returns the deadline that is `time` from now.
     pub fn after(time: Duration) -> Self {
         Self(Instant::now() + time)
     }
@@ -36,12 +36,12 @@ impl Deadline {
         Self(self.0.min(moment))
     }
 
-    /// Returns the deadline as an instant.
+    /// Returns the instant at which the deadline passes.
     pub fn at(self) -> Instant {
         self.0
     }
 
-    /// Returns the remaining time; zero after the deadline.
+    /// Returns the time until the deadline; zero after it.
     pub fn remaining(self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
     }
@@ -52,7 +52,7 @@ impl Deadline {
     }
 }
 
-/// Returns the parameter `timeout` of a query string.
+/// Returns the duration in the parameter `timeout` of a query string, which the API server sets; `None` if it is missing or invalid.
 fn timeout_of(query: &str) -> Option<Duration> {
     query.split('&').find_map(|pair| pair.strip_prefix("timeout=")).and_then(go_duration)
 }

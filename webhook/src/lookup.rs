@@ -97,7 +97,7 @@ pub struct ApiLookup {
 }
 
 impl ApiLookup {
-    /// Creates a look-up that reads through `client`.
+    /// Creates a look-up that reads through `client` from the API server, and counts its reads in `metrics`.
     pub fn new(client: Client, metrics: Arc<Metrics>) -> Self {
         Self { client, metrics, slots: Arc::new(Slots::new()) }
     }

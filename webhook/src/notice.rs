@@ -70,7 +70,7 @@ impl EventLimiter {
     }
 }
 
-/// Creates a queue of events.
+/// Creates the bounded queue of events that are to be published.
 pub fn queue() -> (mpsc::Sender<EventDraft>, mpsc::Receiver<EventDraft>) {
     mpsc::channel(QUEUE)
 }

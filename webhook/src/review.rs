@@ -41,7 +41,7 @@ struct Review<'a> {
     request: Map<Request<'a>>,
 }
 
-/// Decodes the body of a request.
+/// Decodes the AdmissionReview in the body of a request, and returns the request in it. The error has the rejection to answer with.
 pub fn decode(body: &[u8]) -> Result<Request<'_>, Undecodable> {
     let review = std::str::from_utf8(body).ok().and_then(|text| serde_json::from_str::<Map<Review>>(text).ok());
     match review.map(Map::into_inner) {
@@ -64,7 +64,7 @@ struct Remains<'a> {
     uid: Option<&'a RawValue>,
 }
 
-/// Returns why a body cannot be decoded.
+/// Returns the rejection that says what is wrong with a body that [`decode`] cannot decode.
 fn explain(body: &[u8]) -> Undecodable {
     let anonymous = |refusal: Denial| Undecodable { uid: String::new(), refusal };
     if body.is_empty() {
@@ -150,7 +150,7 @@ impl<'de> Deserialize<'de> for Syntax {
 pub struct ReviewResponse(Vec<u8>);
 
 impl ReviewResponse {
-    /// Returns the bytes, as JSON.
+    /// Returns the response as JSON.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }
@@ -200,7 +200,7 @@ pub fn encode_allowed(uid: &str) -> ReviewResponse {
     answer(&allowed(uid))
 }
 
-/// Returns an `AdmissionReview` that rejects the request.
+/// Returns an AdmissionReview that rejects the request with this UID, with the refusal's code and message.
 pub fn encode_refusal(uid: &str, refusal: &Denial) -> ReviewResponse {
     answer(&refused(uid, refusal))
 }

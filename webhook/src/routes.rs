@@ -52,7 +52,7 @@ pub fn guard<L: Ledger>(guard: Arc<Guard<L>>, longest: Duration) -> BoxedFilter<
     })
 }
 
-/// Returns the plain-text side: `/metrics`, `/healthz`, `/readyz`.
+/// Returns the routes that are served without TLS: `/metrics`, `/healthz` and `/readyz`.
 pub fn metrics(metrics: Arc<Metrics>, health: Health) -> BoxedFilter<(Response,)> {
     let shown = health.clone();
     let scrape = giveway_serving::metrics::scrape(move || {
@@ -62,7 +62,7 @@ pub fn metrics(metrics: Arc<Metrics>, health: Health) -> BoxedFilter<(Response,)
     scrape.or(probes(health)).unify().boxed()
 }
 
-/// Returns the routes `/healthz` and `/readyz`.
+/// Returns the routes of the kubelet's probes: `/healthz` (alive) and `/readyz` (answers reviews).
 fn probes(health: Health) -> BoxedFilter<(Response,)> {
     let alive = health.clone();
     let live = warp::path!("healthz").and(warp::get()).map(move || {
@@ -76,7 +76,7 @@ fn probes(health: Health) -> BoxedFilter<(Response,)> {
     live.or(ready).unify().boxed()
 }
 
-/// Returns the route of an endpoint that answers AdmissionReviews within `longest`.
+/// Returns the route `POST /path`, whose AdmissionReviews `answer` answers, each within `longest` or the API server's own timeout.
 fn review<A>(
     path: &'static str,
     longest: Duration,

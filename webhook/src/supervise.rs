@@ -16,7 +16,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Starts a task that never ends.
+    /// Starts a task that is meant to run as long as the process. `name` is for the error if it ends.
     pub fn start(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let id = self.running.spawn(task).id();
         self.names.insert(id, name);
@@ -36,7 +36,7 @@ impl Tasks {
     }
 }
 
-/// Returns why a task ended.
+/// Returns why a task ended that must not: the text of its panic, or that it was cancelled.
 fn reason(error: JoinError) -> String {
     let Ok(panic) = error.try_into_panic() else { return "it was cancelled".to_owned() };
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

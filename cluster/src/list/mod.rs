@@ -108,7 +108,7 @@ impl ListPage {
     }
 }
 
-/// Returns the error of an unsuccessful response.
+/// Returns the error for a response without success: the `Status` in its body, or one with the text of the body.
 async fn error_of(response: Response<Body>) -> Error {
     let code = response.status().as_u16();
     let text = match Limited::new(response.into_body(), LONGEST_ERROR).collect().await {

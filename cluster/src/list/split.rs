@@ -139,7 +139,7 @@ impl Splitter {
         }
     }
 
-    /// Handles a byte of a string.
+    /// Handles the next byte of the text inside a JSON string.
     fn string(&mut self, byte: u8) {
         match byte {
             _ if self.escaped => self.escaped = false,
@@ -199,7 +199,7 @@ impl Splitter {
     }
 }
 
-/// Adds bytes to a part.
+/// Adds bytes to a part of the list; `None` adds none. It is an error if the part would exceed [`LARGEST`] bytes.
 fn append(part: &mut Vec<u8>, bytes: Option<&[u8]>) -> Result<(), NoList> {
     let bytes = bytes.unwrap_or_default();
     if part.len() + bytes.len() > LARGEST {

@@ -71,12 +71,12 @@ impl Field {
         Self { name, in_snapshots, mark, types, fields: Vec::new() }
     }
 
-    /// Returns the field of this name.
+    /// Returns the field `name` of this field's value; `None` if it is not in the table.
     pub fn field(&self, name: &str) -> Option<&Self> {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// Returns what decodes all of these fields.
+    /// Returns a decoder that keeps every field in the table: what the operator and the webhook read.
     pub fn for_daemons(&self) -> Trimmed<'_> {
         Trimmed { field: self, is_snapshot: false }
     }
@@ -101,13 +101,13 @@ pub struct Trimmed<'f> {
 }
 
 impl<'f> Trimmed<'f> {
-    /// Returns the field of this name, if it is kept.
+    /// Returns the decoder for the field `name` of the value; `None` if the field is dropped.
     pub(super) fn kept(self, name: &str) -> Option<Self> {
         let field = self.field.field(name).filter(|field| field.in_snapshots || !self.is_snapshot)?;
         Some(Self { field, ..self })
     }
 
-    /// Returns the name of the field whose value it decodes.
+    /// Returns the name of the field whose value it decodes; empty for a whole object.
     pub(super) fn name(self) -> &'static str {
         self.field.name
     }

@@ -118,7 +118,7 @@ impl<'de> Visitor<'de> for Copier<'_> {
     }
 }
 
-/// Returns the field `type` of an object.
+/// Returns the field `type` of an item in JSON, such as that of a condition; `None` if it has none.
 fn type_of(text: &str) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct Typed<'t> {

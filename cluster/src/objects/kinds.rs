@@ -34,7 +34,7 @@ pub struct KindFields {
 
 /// Objects of which only the fields of a row are decoded.
 pub trait TrimmedObject: Sized {
-    /// Returns the row.
+    /// Returns the row of the kind in the table of kinds.
     fn row() -> &'static KindFields;
 
     /// Decodes an object from the text of these fields. It is the same code as for the API server's answers to other requests, which is
@@ -53,7 +53,7 @@ pub trait ReadObject: Sized {
     /// The text is not JSON.
     fn decode(row: &KindFields, text: &str) -> Result<Self, serde_json::Error>;
 
-    /// Returns the resource version.
+    /// Returns `metadata.resourceVersion`, or `None` if the object has none.
     fn version(&self) -> Option<&str>;
 }
 
@@ -393,12 +393,12 @@ impl KindFields {
         Self { api_version, kind, plural, notation, object: OnceLock::new() }
     }
 
-    /// Returns the API group; empty for the core group.
+    /// Returns the API group of the kind, such as `policy`; an empty string for the core group.
     pub fn group(&self) -> &'static str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 
-    /// Returns the path of the list of all objects.
+    /// Returns the API path of the list of the objects in all namespaces, such as `/apis/policy/v1/poddisruptionbudgets`.
     pub fn path(&self) -> String {
         let root = if self.group().is_empty() { "api" } else { "apis" };
         format!("/{root}/{}/{}", self.api_version, self.plural)
@@ -413,7 +413,7 @@ impl KindFields {
         }
     }
 
-    /// Returns true for a kind of Giveway.
+    /// Returns true if the kind is one of Giveway's CustomResourceDefinitions.
     pub fn is_own(&self) -> bool {
         self.group() == keys::GROUP
     }

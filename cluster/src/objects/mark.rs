@@ -54,7 +54,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// Reads the word after `@`.
+    /// Returns the mark that a word after `@` in the table of kinds stands for; `None` for an unknown word.
     pub(super) fn parse(word: &str) -> Option<Self> {
         Some(match word {
             "namespace" => Self::Namespace,

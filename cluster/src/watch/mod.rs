@@ -264,7 +264,8 @@ impl<O: ReadObject> KindReader<O> {
         Duration::from_secs(self.params.timeout.unwrap_or(UNLIMITED).into()) + MARGIN
     }
 
-    /// Handles an error of a watch.
+    /// Returns the failure for an error of a watch, and keeps the resource version if no change was missed: then the watch continues from
+    /// it.
     fn failed(&mut self, error: kube::Error) -> WatchFailure {
         self.state = match std::mem::replace(&mut self.state, ReaderState::Empty) {
             ReaderState::Known(version) | ReaderState::Watching { version, .. } if !has_missed_something(&error) => {

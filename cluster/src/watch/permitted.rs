@@ -55,7 +55,7 @@ impl PermittedReader {
         Self { client, row, params, namespace, scope: PermittedScope::Cluster, reader, again_at }
     }
 
-    /// Returns where the objects are read.
+    /// Returns where the user may read the objects: in the cluster, in one namespace, or nowhere.
     pub fn scope(&self) -> PermittedScope {
         self.scope
     }

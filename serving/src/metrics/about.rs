@@ -15,7 +15,7 @@ pub enum MetricKind {
 }
 
 impl MetricKind {
-    /// Returns the type as written on the `TYPE` line.
+    /// Returns the type of the metric as Prometheus names it in a `TYPE` line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -48,17 +48,17 @@ pub struct About {
 }
 
 impl About {
-    /// A counter; its name ends in `_total`.
+    /// Describes a counter, whose name ends in `_total`; `labels` are in the order in which values are given.
     pub const fn counter(name: &'static str, help: &'static str, labels: &'static [Label]) -> Self {
         Self { name, kind: MetricKind::Counter, help, labels }
     }
 
-    /// A gauge.
+    /// Describes a gauge; `labels` are in the order in which values are given.
     pub const fn gauge(name: &'static str, help: &'static str, labels: &'static [Label]) -> Self {
         Self { name, kind: MetricKind::Gauge, help, labels }
     }
 
-    /// A histogram.
+    /// Describes a histogram of durations; `labels` are in the order in which values are given.
     pub const fn histogram(name: &'static str, help: &'static str, labels: &'static [Label]) -> Self {
         Self { name, kind: MetricKind::Histogram, help, labels }
     }

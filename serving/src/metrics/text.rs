@@ -21,7 +21,7 @@ pub fn scrape(encode: impl Fn() -> String + Clone + Send + Sync + 'static) -> Bo
         .boxed()
 }
 
-/// Returns the metrics in the requested format, and its content type.
+/// Returns the metrics in OpenMetrics if the header `Accept` asks for it, otherwise in the classic text format, with the content type.
 fn negotiated(accept: Option<&str>, open_metrics: String) -> (String, &'static str) {
     match accept {
         Some(accept) if accept.contains("application/openmetrics-text") => (open_metrics, OPEN_METRICS),
@@ -29,7 +29,7 @@ fn negotiated(accept: Option<&str>, open_metrics: String) -> (String, &'static s
     }
 }
 
-/// Converts OpenMetrics to the older format.
+/// Converts metrics in OpenMetrics to the classic text format of Prometheus, in which a counter is declared with the suffix `_total`.
 pub fn classic(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     // The encoder writes HELP before TYPE, and only TYPE tells whether the metric is a counter.

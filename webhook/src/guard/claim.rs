@@ -47,7 +47,7 @@ pub enum LedgerAnswer {
 }
 
 impl LedgerAnswer {
-    /// Returns the name in metrics.
+    /// Returns the result as a label value in metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Made => "made",
@@ -81,7 +81,7 @@ pub trait Ledger: Send + Sync + 'static {
         deadline: Deadline,
     ) -> impl Future<Output = LedgerAnswer> + Send;
 
-    /// Releases a claim.
+    /// Ends the claim of a pod on a budget, because its preemption is rejected after all: the budget counts the pod as not disrupted.
     fn release(&self, namespace: &str, budget: &str, pod: &BoundPod) -> impl Future<Output = ()> + Send;
 
     /// Writes into the status of a PodGroup that the scheduler was permitted to preempt this pod of it.
@@ -117,7 +117,7 @@ pub struct ApiLedger {
 }
 
 impl ApiLedger {
-    /// Creates a ledger that writes through `client`.
+    /// Creates a ledger that reads and writes budgets and PodGroups through `client`.
     pub fn new(client: Client) -> Self {
         Self { client, turn: Mutex::default() }
     }
@@ -154,7 +154,7 @@ fn marking(pod: &BoundPod, now: Timestamp) -> Value {
     json!({ "status": { "preemptedPods": pods } })
 }
 
-/// Returns the deadline of one call.
+/// Returns the deadline of one call: the given one, or [`LIMIT`] from now if that is earlier.
 fn bounded(deadline: Deadline) -> Deadline {
     deadline.or_earlier(Deadline::after(LIMIT).at())
 }

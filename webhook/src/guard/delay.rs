@@ -110,7 +110,7 @@ impl RejectionDelay {
         turn
     }
 
-    /// Waits until the response is due.
+    /// Waits until the rejection is to be sent: [`SPACING`] after the one before, unless that is later than its longest delay.
     pub async fn wait_to_the_end(self, preemptors: &PossiblePreemptors) {
         self.metrics.delays.inc();
         let until = self.take_turn(preemptors);

@@ -188,14 +188,14 @@ impl<L: Ledger> Guard<L> {
         read.map(|pod| pod.filter(|pod| pod.uid() == Some(&asked.victim.uid)))
     }
 
-    /// Returns a rejection that contains no names.
+    /// Rejects and counts a preemption with a message that contains no names, because the client may not be an API server.
     fn refuse_nameless(&self, uid: &str, reason: Reason, refusal: &Denial) -> ReviewResponse {
         self.refused(reason);
         tracing::info!(message = refusal.message, "a preemption of an unknown pod is rejected");
         review::encode_refusal(uid, refusal)
     }
 
-    /// Counts a rejection by its reason.
+    /// Counts a rejected preemption in the metrics, by its reason.
     fn refused(&self, reason: Reason) {
         self.metrics.guard.decided(match reason {
             Reason::GuaranteedBudget => "guaranteed_budget",
@@ -306,7 +306,7 @@ impl<L: Ledger> Guard<L> {
         Ok(())
     }
 
-    /// Releases claims in the background.
+    /// Releases the claims on the budgets `made`, in the background, after the preemption was rejected because of another budget.
     fn release(&self, asked: &GuardRequest, made: Vec<String>) {
         let (ledger, namespace, victim) = (Arc::clone(&self.ledger), asked.namespace.clone(), asked.victim.clone());
         tokio::spawn(async move {

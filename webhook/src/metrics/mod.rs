@@ -76,17 +76,17 @@ impl GuardMetrics {
         catalogue::GUARD_MARKS.register(registry, self.marks.clone());
     }
 
-    /// Counts a decision.
+    /// Counts a decision of the guard about a preemption; `verdict` is a label value.
     pub fn decided(&self, verdict: &'static str) {
         self.decisions.get_or_create(&VerdictLabels { verdict }).inc();
     }
 
-    /// Counts a claim with this result.
+    /// Counts a claim on a budget; `result` is a label value.
     pub fn claimed(&self, result: &'static str) {
         self.claims.get_or_create(&ResultLabels { result }).inc();
     }
 
-    /// Counts a mark of a preempted pod.
+    /// Counts an attempt to write a preempted pod into its PodGroup's status, and whether it was written.
     pub fn marked(&self, is_written: bool) {
         let result = if is_written { "made" } else { "failed" };
         self.marks.get_or_create(&ResultLabels { result }).inc();
@@ -158,7 +158,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Counts a verdict.
+    /// Counts an answered review by endpoint, kind and verdict, and the time that it took.
     pub fn verdict(&self, labels: &ReviewLabels, took: Duration) {
         let (endpoint, kind) = (labels.endpoint, labels.kind);
         self.requests.get_or_create(labels).inc();

@@ -46,7 +46,7 @@ impl Directory {
         Ok(true)
     }
 
-    /// Reads the files every second, for ever.
+    /// Reads the certificate's files every second and uses them if they have changed. It never ends.
     pub async fn follow(mut self, metrics: Arc<Metrics>) {
         let mut tick = tokio::time::interval(Duration::from_secs(1));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -25,7 +25,7 @@ use tokio_rustls::TlsAcceptor;
 pub struct Certificate(ArcSwapOption<CertifiedKey>);
 
 impl Certificate {
-    /// Returns true if a certificate is loaded.
+    /// Returns true if a valid certificate is loaded, so that TLS connections can be accepted.
     pub fn is_loaded(&self) -> bool {
         self.0.load().is_some()
     }
@@ -67,7 +67,8 @@ pub fn acceptor(
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Returns the verifier of the certificates of clients.
+/// Returns what verifies client certificates: they must be signed by an authority in the file. A client without a certificate is accepted
+/// here.
 fn verifier(authorities: &Path, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, Error> {
     let bytes =
         std::fs::read(authorities).map_err(|source| Error::ReadFile { path: authorities.to_owned(), source })?;

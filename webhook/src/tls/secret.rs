@@ -53,7 +53,7 @@ pub async fn follow_secret(
     }
 }
 
-/// Returns certificate and key of a Secret.
+/// Returns certificate and key (`tls.crt`, `tls.key`) of a Secret; each is empty if it is missing.
 fn pair(secret: &Secret) -> Pair {
     let bytes = |key| secret.data.as_ref().and_then(|data| data.get(key)).map(|bytes| bytes.0.clone());
     Pair { chain: bytes("tls.crt").unwrap_or_default(), key: bytes("tls.key").unwrap_or_default() }

@@ -31,19 +31,19 @@ pub struct View {
 }
 
 impl View {
-    /// Creates a view of an empty cluster.
+    /// Creates the view of a cluster of which no object is known.
     pub fn new(settings: Settings) -> Self {
         let (classes, facts) = (Classes::default(), GuardObjects::default());
         Self { settings, classes, groups: BTreeMap::new(), natives: BTreeMap::new(), workloads: BTreeMap::new(), facts }
     }
 
-    /// Adds or replaces a PodGroup.
+    /// Adds a PodGroup, or replaces the one with its name.
     pub fn put_group(&mut self, group: &PodGroup) {
         let facts = GroupView::of(group);
         put(&mut self.groups, group.metadata.namespace.as_deref(), group.metadata.name.as_deref(), facts);
     }
 
-    /// Adds or replaces a native group.
+    /// Adds a PodGroup of Kubernetes itself (`scheduling.k8s.io`), or replaces the one with its name.
     pub fn put_native(&mut self, group: &NativeGroup) {
         let facts = GroupView {
             class_name: group.class_name().map(str::to_owned),
@@ -54,7 +54,7 @@ impl View {
         put(&mut self.natives, group.metadata.namespace.as_deref(), group.metadata.name.as_deref(), facts);
     }
 
-    /// Adds or replaces a Workload.
+    /// Adds a Workload, or replaces the one with its name.
     pub fn put_workload(&mut self, workload: &Workload) {
         let facts = templates_of(workload);
         put(&mut self.workloads, workload.metadata.namespace.as_deref(), workload.metadata.name.as_deref(), facts);
@@ -111,12 +111,12 @@ pub struct LookedUp {
 }
 
 impl LookedUp {
-    /// Returns true if nothing was found.
+    /// Returns true if the API server had none of the objects that were looked up.
     pub fn is_empty(&self) -> bool {
         self.classes.is_empty() && self.groups.is_empty() && self.workloads.is_empty()
     }
 
-    /// Adds the objects of another look-up.
+    /// Adds the objects that another look-up has found.
     pub fn extend(&mut self, other: Self) {
         self.classes.extend(other.classes);
         for (namespace, groups) in other.groups {

@@ -62,7 +62,7 @@ const NAMES: [(u8, &str); 7] = [
 ];
 
 impl SharedView {
-    /// Creates an empty view.
+    /// Creates a view without objects, which no watch has filled yet.
     pub fn new(settings: Settings) -> Self {
         Self {
             view: RwLock::new(View::new(settings)),
@@ -72,12 +72,12 @@ impl SharedView {
         }
     }
 
-    /// Adds the kinds that the guard reads.
+    /// Requires the kinds that the guard reads, too, before the view counts as complete.
     pub fn guarded(self) -> Self {
         Self { guarded: true, ..self }
     }
 
-    /// Creates a complete view, for tests.
+    /// Creates a view that counts as complete with these objects, for tests.
     pub fn complete(view: View) -> Self {
         let synced = tokio::sync::watch::Sender::new(ADMISSION | GUARD);
         Self { view: RwLock::new(view), synced, guarded: true, ..Self::new(Settings::default()) }
@@ -88,7 +88,7 @@ impl SharedView {
         self.view.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the watches that must have listed their kinds, as bits.
+    /// Returns which watches must have listed their kinds before the view is complete, as a set of their bits.
     fn wanted(&self) -> u8 {
         if self.guarded { ADMISSION | GUARD } else { ADMISSION }
     }
@@ -128,7 +128,7 @@ impl SharedView {
         let _ = changes.wait_for(|bits| bits & wanted == wanted).await;
     }
 
-    /// Changes the view.
+    /// Locks the view for writing and applies a change to it.
     pub fn write(&self, change: impl FnOnce(&mut View)) {
         change(&mut self.view.write().unwrap_or_else(PoisonError::into_inner));
     }
@@ -158,7 +158,7 @@ pub fn follow_all(client: &Client, view: &Arc<SharedView>, tasks: &mut Tasks) {
     }
 }
 
-/// Watches one kind, for ever.
+/// Lists and watches one kind in all namespaces and writes its objects into the view. It never ends.
 async fn follow<K: Viewed + Resource<DynamicType = ()>>(client: Client, view: Arc<SharedView>) {
     follow_until::<K>(Api::all(client), &view, |_| false).await;
 }

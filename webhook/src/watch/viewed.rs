@@ -25,10 +25,10 @@ pub trait Viewed: Resource<DynamicType: Clone> + TrimmedObject + Clone + Send + 
         WatchParams::default().timeout(patience::STREAM)
     }
 
-    /// Adds or replaces the object.
+    /// Adds the object to the view, or replaces the one with its name.
     fn store(&self, view: &mut View);
 
-    /// Removes the object with this metadata.
+    /// Removes the object with this name and namespace from the view, if it is there.
     fn remove(view: &mut View, metadata: &ObjectMeta);
 
     /// Replaces every object of the kind by those of another view.
