@@ -596,6 +596,7 @@ impl WhyTarget {
     }
 }
 
+/// Parses the name of a planning algorithm. The error says what is valid.
 fn strategy(text: &str) -> Result<Strategy, String> {
     Strategy::parse(text).ok_or_else(|| {
         let known = ["least-cost", "kep5710"].into_iter().filter(|name| Strategy::parse(name).is_some());

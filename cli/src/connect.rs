@@ -118,6 +118,8 @@ impl ClusterConnection {
         }
     }
 
+    /// Returns how to reach the API server: from the kubeconfig, with the context, cluster and user of the flags; without a kubeconfig from
+    /// `--server`, or from the service account of the pod in which the command runs.
     async fn config(&self) -> Result<Config, CliError> {
         let failed = |error: &dyn std::error::Error| CliError::Kubeconfig(chain(error));
         let chosen = self.context.is_some() || self.cluster.is_some() || self.user.is_some();
@@ -138,7 +140,7 @@ impl ClusterConnection {
     }
 }
 
-/// Result of a GET.
+/// Result of a GET: 404 and 403 are answers, not errors.
 pub(crate) enum Got<T> {
     /// The object, or list.
     Found(T),
@@ -148,7 +150,7 @@ pub(crate) enum Got<T> {
     Forbidden(String),
 }
 
-/// Why a call failed.
+/// Why a request to the API server failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
     /// The API server rejected the call.

@@ -8,7 +8,7 @@ use giveway_planner::{
 };
 use std::cmp::Reverse;
 
-/// A decision and its preemptor.
+/// A preemptor, and what the planner decided for it.
 pub(crate) struct DecisionOutcome {
     /// The preemptor.
     pub(crate) preemptor: Preemptor,

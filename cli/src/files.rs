@@ -85,7 +85,7 @@ pub(crate) fn each(path: &Path, take: impl FnMut(Value) -> Result<(), CliError>)
     }
 }
 
-/// A snapshot that is read.
+/// A snapshot in a file that is read piece by piece.
 struct Stream<'f, R> {
     file: &'f str,
     reader: R,

@@ -47,6 +47,7 @@ pub(crate) async fn run(
     }
 }
 
+/// Returns the error that this Job failed, because of `problem`.
 fn failed(problem: String) -> CliError {
     CliError::Cluster { what: "this Job".to_owned(), problem }
 }

@@ -216,6 +216,7 @@ pub(crate) fn plural(kind: &KindFields) -> String {
     plural_of(kind.kind, kind.api_version.starts_with("scheduling.k8s.io/") && kind.kind == native::KIND)
 }
 
+/// Returns the plural of `kind`; `is_native` adds that it is one of Kubernetes itself.
 fn plural_of(kind: &str, is_native: bool) -> String {
     let native = if is_native { "native " } else { "" };
     match kind {

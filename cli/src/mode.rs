@@ -46,6 +46,7 @@ fn confirm() -> Result<(), CliError> {
     if read.is_ok() && is_yes(&answer) { Ok(()) } else { Err(CliError::NotConfirmed) }
 }
 
+/// Returns true if the user's answer means yes.
 fn is_yes(answer: &str) -> bool {
     matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
 }

@@ -15,6 +15,7 @@ pub(crate) fn is_too_deep(text: &[u8]) -> bool {
     text.split(|byte| *byte == b'\n').any(|line| scanner.is_too_deep_after(line))
 }
 
+/// The state of a scan of YAML by lines, which counts open brackets outside of quotes and block scalars.
 #[derive(Default)]
 struct Scanner {
     /// Number of open brackets.

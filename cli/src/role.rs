@@ -37,6 +37,7 @@ impl ChartRole<'_> {
         }
     }
 
+    /// Returns the name of the role in the chart.
     fn name(self) -> &'static str {
         match self {
             Self::Planner => "giveway-planner",

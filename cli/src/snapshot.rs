@@ -27,6 +27,7 @@ pub(crate) fn run(args: &SnapshotArgs, connection: &ClusterConnection) -> Result
     print(&list, &mut file).and_then(|()| file.flush()).map_err(failed)
 }
 
+/// Writes the list as indented JSON with a line break at the end.
 fn print(list: &Value, out: &mut impl Write) -> Result<(), std::io::Error> {
     serde_json::to_writer_pretty(&mut *out, list)?;
     writeln!(out)

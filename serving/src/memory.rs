@@ -106,6 +106,7 @@ impl Drop for MemoryReservation {
     }
 }
 
+/// Converts bytes to the number of a gauge; too many become the highest.
 fn signed(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

@@ -32,7 +32,7 @@ pub type Rule = fn(Endpoint, &Request<'_>, &dyn ClusterView) -> Verdict;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotReady;
 
-/// Answers admission requests.
+/// Answers admission requests by the rules of the crate `giveway-admission`.
 #[derive(Debug)]
 pub struct Admission<L> {
     view: Arc<SharedView>,
@@ -137,6 +137,7 @@ impl<L: Lookup> Admission<L> {
     }
 }
 
+/// Returns the label values by which an answered request is counted.
 fn labels(endpoint: Endpoint, request: &Request<'_>, verdict: &Verdict) -> ReviewLabels {
     let (endpoint, operation) = (endpoint.as_str(), request.operation.as_str());
     let kind = JudgedKind::of(request).map_or("other", JudgedKind::as_str);
@@ -152,6 +153,7 @@ fn names<'r>(request: &'r Request<'_>) -> [Cow<'r, str>; 3] {
     [request.namespace(), request.name.as_deref().unwrap_or_default(), request.user()].map(shorten)
 }
 
+/// Logs an answered request: a rejection at level info, others at debug.
 fn log(endpoint: Endpoint, request: &Request<'_>, verdict: &Verdict) {
     let (endpoint, operation, resource) = (endpoint.as_str(), request.operation.as_str(), &*request.resource.resource);
     let [namespace, name, user] = &names(request);

@@ -34,7 +34,7 @@ const MOST: usize = 32;
 /// Maximum number of concurrent look-ups for one client address.
 const MOST_OF_ONE: usize = MOST / 2;
 
-/// Finds missing objects.
+/// Reads objects from the API server that the watches have not delivered yet.
 pub trait Lookup: Send + Sync + 'static {
     /// Looks up the objects for a review of this client address until the deadline, and returns those that were found by
     /// then.
@@ -46,7 +46,7 @@ pub trait Lookup: Send + Sync + 'static {
     ) -> impl Future<Output = LookedUp> + Send;
 }
 
-/// Finds nothing.
+/// Looks up nothing: only what the watches have delivered is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoLookup;
 
@@ -65,6 +65,7 @@ struct Slots {
 }
 
 impl Slots {
+    /// Creates the slots, of which none is used.
     fn new() -> Self {
         Self { all: Semaphore::new(MOST), by_source: Mutex::default() }
     }
@@ -137,6 +138,7 @@ impl ApiLookup {
     }
 }
 
+/// Returns a map with one entry.
 fn named<T>(name: &str, value: T) -> BTreeMap<String, T> {
     BTreeMap::from([(name.to_owned(), value)])
 }

@@ -134,6 +134,7 @@ async fn follow_certificate(
     }
 }
 
+/// Binds a TCP port. The error names the address.
 async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
     TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })
 }

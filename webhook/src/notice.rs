@@ -127,6 +127,7 @@ async fn write_of(client: Client, mut notices: mpsc::Receiver<EventDraft>, read_
     }
 }
 
+/// Returns the object that an event is about, as events name it.
 fn reference(object: EventObject) -> ObjectReference {
     ObjectReference {
         api_version: Some(object.api_version),

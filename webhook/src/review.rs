@@ -205,16 +205,19 @@ pub fn encode_refusal(uid: &str, refusal: &Denial) -> ReviewResponse {
     answer(&refused(uid, refusal))
 }
 
+/// Returns the response that allows the request with this UID unchanged.
 fn allowed(uid: &str) -> Response<'_> {
     Response { uid, allowed: true, status: None, patch_type: None, patch: None, warnings: &[] }
 }
 
+/// Returns the response that rejects the request with this UID.
 fn refused<'a>(uid: &'a str, refusal: &'a Denial) -> Response<'a> {
     let (code, reason, message) = (refusal.code, refusal.reason(), refusal.message.as_str());
     let status = Some(Status { status: "Failure", code, reason, message });
     Response { allowed: false, status, ..allowed(uid) }
 }
 
+/// Encodes a response as an AdmissionReview in JSON.
 fn answer(response: &Response<'_>) -> ReviewResponse {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]

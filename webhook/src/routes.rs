@@ -103,11 +103,13 @@ where
         .boxed()
 }
 
+/// Returns a response with an AdmissionReview in its body.
 fn json(answer: ReviewResponse) -> Response {
     let kind = HeaderValue::from_static("application/json");
     warp::reply::with_header(answer.into_bytes(), CONTENT_TYPE, kind).into_response()
 }
 
+/// Returns a response of plain text.
 fn text(message: impl Into<String>, status: StatusCode) -> Response {
     with_status(message.into(), status).into_response()
 }

@@ -31,6 +31,7 @@ impl Tasks {
         }
     }
 
+    /// Returns the error that the task with this ID has ended, for this reason.
     fn error(&self, id: Id, reason: String) -> Error {
         Error::TaskEnded { name: self.names.get(&id).copied().unwrap_or_default(), reason }
     }

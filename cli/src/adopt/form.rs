@@ -10,7 +10,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::fmt;
 
-/// A change of a class.
+/// A change of a PriorityClass: Giveway begins or ends to manage it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClassChange {
     /// To the managed form: Giveway preempts for it.

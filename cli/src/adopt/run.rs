@@ -42,6 +42,7 @@ pub(super) struct Run<'a> {
     other_default: Option<String>,
 }
 
+/// What follows after a step of a change.
 enum AdoptProgress {
     More,
     /// Retry the step after a delay.
@@ -296,6 +297,7 @@ impl<'a> Run<'a> {
         self.problem(&format!("it is being deleted, and its finalizers delay that: {}", finalizers.join(", ")))
     }
 
+    /// Returns the ConfigMap with the record of the change, as `configmap NAMESPACE/NAME`.
     fn record_name(&self) -> String {
         format!("configmap {}/{}", self.store.namespace, name_for(self.name))
     }

@@ -12,7 +12,7 @@ use super::form::{self, ClassChange};
 use super::record::ClassRecord;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 
-/// One step.
+/// One step of a change of a PriorityClass.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum AdoptStep {
     /// The class does not exist.

@@ -90,6 +90,7 @@ pub(crate) struct DomainLine {
 }
 
 impl DomainLine {
+    /// Returns the topology domain as it is printed; `None` without one.
     fn of(domain: Option<&Domain>) -> Option<Self> {
         domain.map(|domain| Self { key: domain.key.to_string(), value: domain.value.to_string() })
     }
@@ -432,6 +433,7 @@ fn beyond_min_count(world: &World, preemptor: &Preemptor, answer: &PlanAnswer) -
     })
 }
 
+/// Returns the line that says on which node a member is placed.
 fn placement(placement: &Placement) -> PlacementLine {
     placed(&placement.pod, &placement.node)
 }
@@ -478,6 +480,7 @@ impl Whole {
         }
     }
 
+    /// Returns the group or owner as `PodGroup/train` or `Job/train`; `None` for a pod that has neither.
     fn name(&self) -> Option<String> {
         match self {
             Self::Group(key) => Some(format!("PodGroup/{}", key.name)),

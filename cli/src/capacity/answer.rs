@@ -137,7 +137,7 @@ impl CapacityAnswer {
         Ok(())
     }
 
-    /// Fills in why not more pods fit, from a decision for more.
+    /// Fills in why not more pods fit. `more` is the decision for a larger number of pods, which do not fit.
     pub(super) fn explain(&mut self, world: &World, more: &DecisionOutcome) {
         let answer = PlanAnswer::new(world, more, Strategy::default().as_str());
         self.reason = answer.reason;

@@ -80,6 +80,7 @@ fn end(breaker: &SharedBreaker) -> Option<Timestamp> {
     breaker.stops_all().then(|| time(breaker.until))
 }
 
+/// Converts seconds since the epoch to a timestamp; the epoch itself if they are out of range.
 fn time(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap_or_default()
 }

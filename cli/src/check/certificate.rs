@@ -61,7 +61,7 @@ fn finding(facts: &Installation, is_bundle: bool, pem: &[u8]) -> Finding {
     finding
 }
 
-/// A certificate.
+/// Subject of a certificate, and when it is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Validity {
     /// Its subject.

@@ -39,7 +39,7 @@ const SECRET: &str = "giveway-webhook-tls";
 /// Field manager of the operator.
 const OPERATOR: &str = "giveway-operator";
 
-/// Reads everything.
+/// Reads everything that the checks of an installation judge, from the cluster and from Giveway's `namespace`.
 ///
 /// # Errors
 /// The API server cannot be reached.
@@ -121,11 +121,13 @@ async fn admission(store: &ClassStore<'_>) -> Result<AdmissionState, CliError> {
     }
 }
 
+/// Returns what the checks need of the mutating webhook configuration.
 fn mutating(object: &MutatingWebhookConfiguration) -> WebhookConfiguration {
     let webhooks = object.webhooks.iter().flatten();
     configuration(&object.metadata, webhooks.map(|webhook| (&webhook.client_config, webhook.rules.as_deref())))
 }
 
+/// Returns what the checks need of the validating webhook configuration.
 fn validating(object: &ValidatingWebhookConfiguration) -> WebhookConfiguration {
     let webhooks = object.webhooks.iter().flatten();
     configuration(&object.metadata, webhooks.map(|webhook| (&webhook.client_config, webhook.rules.as_deref())))

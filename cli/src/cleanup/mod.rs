@@ -328,6 +328,7 @@ fn this_very(object: &Value) -> Value {
     json!({"uid": object["metadata"]["uid"]})
 }
 
+/// Returns the name in an object's metadata; an empty string if it has none.
 fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }

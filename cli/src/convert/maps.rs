@@ -18,7 +18,7 @@ pub(super) fn check(object: &Value, file: &str) -> Result<(), CliError> {
     })
 }
 
-/// A field and its error.
+/// Path of a field, and why its value is wrong.
 type Wrong = (String, String);
 
 /// Checks the types of the fields that a conversion reads.

@@ -227,6 +227,7 @@ impl HistoryRow {
     }
 }
 
+/// Returns the victim as `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
 fn reference(victim: &StoredVictim) -> String {
     format!("{}/{}/{}", victim.kind.to_lowercase(), victim.namespace, victim.name)
 }

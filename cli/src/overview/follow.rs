@@ -55,7 +55,7 @@ enum Interruption {
     Late(Duration),
 }
 
-/// Follows one kind.
+/// Lists and watches one kind, as far as the user may, and delivers its changes one by one.
 pub(super) struct KindFollower {
     api: Api,
     /// The kind; of native groups a version of it.
@@ -133,6 +133,7 @@ impl KindFollower {
         }
     }
 
+    /// Returns the change that an event of the watch is, and resets the count of failures.
     fn delivered(&mut self, event: Event<Value>) -> FollowedChange {
         match event {
             Event::Begun => {
@@ -198,12 +199,14 @@ impl KindFollower {
         self.interrupted_by(CliError::Cluster { what: format!("GET {}", self.row.path()), problem })
     }
 
+    /// Records that the kind cannot be read because of this error, and delays the next request.
     fn interrupted_by(&mut self, error: CliError) -> FollowedChange {
         self.is_interrupted = true;
         self.back_off();
         FollowedChange::Failed(error)
     }
 
+    /// Delays the next request: longer after each consecutive failure.
     fn back_off(&mut self) {
         let (first, longest) = BACK_OFF;
         self.pause = longest.min(first * 2_u32.saturating_pow(self.failures));

@@ -60,6 +60,7 @@ struct FollowedKind {
 }
 
 impl FollowedKind {
+    /// Creates the state of a kind of which nothing was read.
     fn new(row: &'static KindFields) -> Self {
         let (known, listed) = (BTreeSet::new(), BTreeSet::new());
         Self { row, coverage: Coverage::Unknown, is_unwatched: false, problem: None, known, listed }

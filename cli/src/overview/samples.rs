@@ -15,6 +15,7 @@ pub(crate) const READ_AT: &str = "2026-11-22T12:00:00Z";
 /// A value of a label of the same kind.
 pub(crate) const HOSTILE_LABEL: &str = "<b>a</b>";
 
+/// Returns a node in a zone, for tests.
 fn node(name: &str, zone: &str, cordoned: bool) -> Value {
     json!({"apiVersion": "v1", "kind": "Node",
         "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": zone}}, "spec": {"unschedulable": cordoned},
@@ -47,6 +48,7 @@ fn gang(name: &str, class: Option<&str>, priority: i32, created: &str) -> Vec<Va
     vec![group, pod(0), pod(1)]
 }
 
+/// Returns a Preemption for tests; `times` are those of its start and its end.
 fn preemption(name: &str, preemptor: &str, times: [Option<&str>; 2], state: &str, victims: &Value) -> Value {
     let placement = |number: usize| json!({"pod": format!("{preemptor}-{number}"), "uid": format!("u-{preemptor}-{number}"), "node": "n1"});
     json!({"apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": name},
@@ -56,12 +58,14 @@ fn preemption(name: &str, preemptor: &str, times: [Option<&str>; 2], state: &str
         "status": {"state": state, "plannedAt": times[0], "finishedAt": times[1], "message": HOSTILE}})
 }
 
+/// Returns the victim or preemptor of a Preemption, for tests.
 fn stored(kind: &str, namespace: &str, name: &str, owner: Option<&Value>, pods: &[&str]) -> Value {
     let pods: Vec<Value> =
         pods.iter().map(|pod| json!({"name": pod, "uid": format!("u-{pod}"), "node": "n1"})).collect();
     json!({"kind": kind, "namespace": namespace, "name": name, "priority": 10, "owner": owner, "pods": pods})
 }
 
+/// Returns a row of the pending pods, for tests.
 fn pending(name: &str, priority: i32) -> PendingRow {
     PendingRow {
         key: ObjectKey::new("ml", name),

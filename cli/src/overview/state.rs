@@ -14,7 +14,7 @@ use tokio::time::timeout;
 /// Highest value of a PriorityClass that users may create.
 const HIGHEST_OF_USERS: i32 = 1_000_000_000;
 
-/// The cluster at one time.
+/// The objects of the cluster at one time, and what is pending.
 pub(crate) struct Snapshot {
     /// The namespace of the flag `-n`, or of the context.
     pub(crate) namespace: String,
@@ -78,7 +78,7 @@ impl Revision {
     }
 }
 
-/// The last snapshot.
+/// The last snapshot of the cluster, which readers lock and the follower changes.
 pub(crate) struct State {
     snapshot: Arc<RwLock<Snapshot>>,
     revision: watch::Sender<Revision>,

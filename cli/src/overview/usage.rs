@@ -55,6 +55,7 @@ impl Usage {
         }
     }
 
+    /// Adds the usage of other nodes.
     fn add(&mut self, other: &Self) {
         self.capacity += other.capacity;
         self.free += other.free;
@@ -70,7 +71,7 @@ fn number(amount: i128) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
-/// The usage of a node.
+/// How much pods request of each resource of one node.
 #[derive(Debug)]
 pub(crate) struct NodeUsage<'c> {
     /// The node.
@@ -79,6 +80,7 @@ pub(crate) struct NodeUsage<'c> {
 }
 
 impl<'c> NodeUsage<'c> {
+    /// Returns the usage of each resource on a node. Pods below `priority` are potential victims.
     fn new(cluster: &'c Cluster, node: &'c Node, priority: i32) -> Self {
         let offered = cluster.resources().map(|(id, _)| (id, node.allocatable(id)));
         let usage = |capacity| Usage { capacity, ..Usage::default() };

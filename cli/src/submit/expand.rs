@@ -157,6 +157,7 @@ fn dress(manifest: &Manifest, pod: &mut Pod) {
         Some(vec![OwnerReference { api_version, kind, name, controller: Some(true), ..OwnerReference::default() }]);
 }
 
+/// Returns the name in an object's metadata; an empty string if it has none.
 fn name(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
@@ -187,6 +188,7 @@ fn template(manifest: &Manifest, from: &Value, path: &str) -> Result<Pod, CliErr
     Ok(Pod { metadata, spec: Some(spec), status: None })
 }
 
+/// A pod template in an object, its path, and how many pods are created from it.
 struct FoundTemplate<'a> {
     path: String,
     count: u64,
@@ -194,6 +196,7 @@ struct FoundTemplate<'a> {
     template: &'a Value,
 }
 
+/// Searches an object of any kind for pod templates.
 struct Finder<'a> {
     manifest: &'a Manifest,
     found: Vec<FoundTemplate<'a>>,

@@ -22,7 +22,7 @@ const CLUSTER_SCOPED: [&str; 12] = [
     "APIService",
 ];
 
-/// One object of a manifest.
+/// One object of a submitted file.
 #[derive(Clone, Debug)]
 pub(super) struct Manifest {
     /// The file that contains it.

@@ -33,7 +33,7 @@ fn position(manifest: &Manifest) -> Option<usize> {
     NAMED.iter().position(|named| *named == (version, manifest.kind.as_str()))
 }
 
-/// Result of a submission.
+/// What a submission would create, and its problems.
 #[derive(Debug, Default)]
 pub(crate) struct Submission {
     /// The preemptors that it creates.

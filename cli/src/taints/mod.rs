@@ -24,6 +24,7 @@ enum CleanupMode {
 }
 
 impl CleanupMode {
+    /// Returns what was done, as a participle for the output.
     fn done(self) -> &'static str {
         match self {
             Self::Remove => "removed",

@@ -101,6 +101,7 @@ impl NodeClient for TaintStore {
     }
 }
 
+/// Returns the error that the objects at a path could not be read, because of `problem`.
 fn failed(path: &str, problem: String) -> CliError {
     CliError::Cluster { what: format!("GET {path}"), problem }
 }

@@ -67,6 +67,7 @@ async fn show(api: &Api, state: &State) -> Result<(), CliError> {
     }
 }
 
+/// Returns the screen of the last snapshot as text of this size.
 async fn text(state: &State, api: &Api, size: ScreenSize) -> String {
     let snapshot = state.snapshot().await;
     screen::text(&snapshot, &state.revision(), &api.server, Timestamp::now(), size)

@@ -51,6 +51,7 @@ pub(super) fn text(snapshot: &Snapshot, shown: &Revision, server: &str, now: Tim
 }
 
 impl Screen {
+    /// Adds the lines at the top: the API server, when it was read, and what is hidden.
     fn head(&mut self, server: &str, shown: &Revision, now: Timestamp) {
         let read_at = shown.read_at.0.strftime("%Y-%m-%dT%H:%M:%SZ");
         self.line(HEAD, &format!("Cluster {server}, read at {read_at}"));
@@ -72,6 +73,7 @@ impl Screen {
         lines.iter().for_each(|line| self.line(COSTS, line));
     }
 
+    /// Adds the table of the capacity of all nodes, by resource.
     fn capacity(&mut self, snapshot: &Snapshot) {
         let priority = snapshot.highest_priority();
         let capacity = Capacity::of(&snapshot.world.cluster, priority);

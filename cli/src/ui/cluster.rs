@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Maximum number of topology domains that are listed.
 const MOST_DOMAINS: usize = 500;
 
-/// The view.
+/// The view *Cluster* of the page: capacity by resource, topology domain and priority.
 #[derive(Debug, Serialize)]
 pub(super) struct CapacityPage<'s> {
     /// Priority of the preemptor for which capacity could be freed.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The view.
+/// The view *History* of the page: past preemptions, and the owners that were preempted most often.
 #[derive(Debug, Serialize)]
 pub(super) struct HistoryView<'s> {
     /// The preemptions, the newest first.
@@ -48,6 +48,7 @@ pub(super) fn view(snapshot: &Snapshot) -> HistoryView<'_> {
     HistoryView { owners: owners(&items), items, classes: classes(&snapshot.world) }
 }
 
+/// Returns the PriorityClasses of the cluster, by which the preemptions can be filtered.
 fn classes(world: &World) -> Vec<ClassValue<'_>> {
     world.cluster.classes().iter().map(|class| ClassValue { name: &class.name, value: class.value }).collect()
 }

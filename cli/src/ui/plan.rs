@@ -22,7 +22,7 @@ const PASTED: &str = "manifest";
 const BLIND: &str = "Nothing is planned here, because a plan needs all Nodes, Pods, PodDisruptionBudgets and PriorityClasses of the \
                      cluster, and you may not list them. The chart's ClusterRole giveway-planner allows it.";
 
-/// The view.
+/// The view *Plan* of the page: the last plan for a preemptor, and what would be decided now.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PlanView<'s> {

@@ -172,6 +172,7 @@ impl PageServer {
         Ok(view)
     }
 
+    /// Locks the views that were computed for the last revision.
     fn views(&self) -> MutexGuard<'_, Views> {
         self.views.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -229,10 +230,12 @@ fn entrance(cookie: &str) -> Answer {
     answer
 }
 
+/// Returns a response of plain text.
 fn text(status: StatusCode, message: impl Into<Bytes>) -> Answer {
     respond(status, TEXT, message)
 }
 
+/// Returns a response with this content and the headers of every response.
 fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// Reporting component of the operator's events about preemptions and pending groups.
 pub(super) const OPERATOR: &str = "giveway-operator";
 
-/// An event.
+/// An event about the target, of either API version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Happening {
     /// Time of the last occurrence.

@@ -27,7 +27,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 pub(crate) use list::{PendingRow, pending};
 
-/// Data of a page.
+/// Everything that the explanation of one group or pod is written from.
 pub(crate) struct Evidence {
     /// The requested group or pod.
     pub(crate) target: Preemptor,

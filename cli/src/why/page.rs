@@ -44,10 +44,12 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
+    /// Adds a wrapped paragraph that begins with a label.
     fn line(&mut self, label: &str, text: &str) {
         line(&mut self.out, self.width, label, text);
     }
 
+    /// Adds an empty line, and the heading of a section.
     fn head(&mut self, text: &str) {
         self.out.push('\n');
         self.line("", &paint(HEAD, text));
@@ -65,6 +67,7 @@ impl Page<'_> {
         }
     }
 
+    /// Returns how long ago `then` was, such as `5m ago`.
     fn ago(&self, then: Timestamp) -> String {
         format!("{} ago", age(self.facts.now, then))
     }

@@ -73,6 +73,7 @@ impl World {
         self.notes.extend(self.problems.values().flatten().cloned());
     }
 
+    /// Adds a note that is shown as long as the object `key` is as it is now.
     fn note_problem(&mut self, kind: &str, key: ObjectKey, text: String) {
         self.problems.entry((kind.to_owned(), key)).or_default().push(text);
     }

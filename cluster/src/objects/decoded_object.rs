@@ -71,6 +71,7 @@ fn bound_times(value: &mut Value) {
     }
 }
 
+/// Returns true if a text begins as a time in RFC 3339 does: `2026-01-31T12:00:00`.
 fn looks_like_a_time(text: &str) -> bool {
     let digit_or = |(at, byte): (usize, u8)| match at {
         4 | 7 => byte == b'-',

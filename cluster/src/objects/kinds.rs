@@ -19,7 +19,7 @@ use serde::de::DeserializeSeed as _;
 use serde_json::Value;
 use std::sync::OnceLock;
 
-/// A row of the table.
+/// A row of the table of kinds: which fields of a kind are read, and how they are written to an anonymized snapshot.
 #[derive(Debug)]
 pub struct KindFields {
     /// `apiVersion` of the objects.
@@ -386,6 +386,7 @@ pub fn in_snapshots(api_version: &str, kind: &str) -> Option<&'static KindFields
 }
 
 impl KindFields {
+    /// Creates a row. `notation` lists the fields that are kept, as the module's comment explains.
     const fn new(
         (api_version, kind, plural): (&'static str, &'static str, &'static str),
         notation: &'static str,

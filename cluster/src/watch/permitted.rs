@@ -136,6 +136,7 @@ impl PermittedReader {
         Ok(event)
     }
 
+    /// Returns a reader that starts with a list of the objects in this scope.
     fn reader_in(&self, scope: PermittedScope) -> KindReader<Value> {
         let namespace = self.namespace.as_deref().filter(|_| scope == PermittedScope::Namespace);
         KindReader::of_row(self.client.clone(), self.row, namespace, self.params.clone())

@@ -27,6 +27,7 @@ struct LimiterQueue {
 }
 
 impl LimiterQueue {
+    /// Creates an empty queue of which at most `per_second` calls start in a second.
     fn new(per_second: u32) -> Self {
         let interval = Duration::from_secs(1) / per_second.max(1);
         Self { interval, next: None, asked: 0, waiting: BTreeMap::new() }
@@ -70,6 +71,7 @@ impl RateLimiter {
         Self(Mutex::new(LimiterQueue::new(per_second)))
     }
 
+    /// Locks the queue; a panic in another thread while it was locked is ignored.
     fn turns(&self) -> MutexGuard<'_, LimiterQueue> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

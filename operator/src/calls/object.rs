@@ -16,6 +16,7 @@ pub(super) fn params() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
 }
 
+/// Returns the error of a call that cannot be made, with this text.
 fn failed(error: impl std::fmt::Display) -> CallError {
     CallError::Failed(error.to_string())
 }

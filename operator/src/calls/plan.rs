@@ -44,6 +44,7 @@ pub(super) async fn release_node(client: &Client, plan: &str) -> Result<(), Call
     Ok(())
 }
 
+/// Returns the parameters of the creation of a Preemption: they name the operator as the field manager.
 fn params() -> PostParams {
     PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() }
 }

@@ -15,6 +15,7 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 use std::collections::BTreeMap;
 
+/// Returns the parameters of a patch by the operator, which is only checked in a dry run.
 fn params(dry_run: bool) -> PatchParams {
     PatchParams { dry_run, ..object::params() }
 }

@@ -218,6 +218,7 @@ impl Ask {
     }
 }
 
+/// Returns the key and the UID of a member.
 fn waiter(pod: &Pod) -> Identity {
     Identity { key: pod.key.clone(), uid: pod.uid.clone() }
 }

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// Interval between two passes.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Why a gang is pending.
+/// What a gang is pending for, on which its capacity request depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// No capacity is available.

@@ -26,6 +26,7 @@ const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
 #[error("{0}")]
 pub struct Unusable(String);
 
+/// Returns the error that a certificate cannot be used, with the reason.
 fn unusable(reason: impl Into<String>) -> Unusable {
     Unusable(reason.into())
 }
@@ -254,6 +255,7 @@ fn params(names: Vec<String>, subject: &str, now: Timestamp, until: Timestamp) -
     Ok(params)
 }
 
+/// Converts a time to the type of the certificate library.
 fn date(time: Timestamp) -> Result<OffsetDateTime, Unusable> {
     OffsetDateTime::from_unix_timestamp(time.as_second()).map_err(|error| unusable(error.to_string()))
 }
@@ -279,15 +281,18 @@ fn matching(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Result<(), Unusa
     Ok(())
 }
 
+/// Returns the DER of a certificate as PEM text with this tag.
 fn to_pem(tag: &str, der: &[u8]) -> String {
     let config = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
     pem::encode_config(&pem::Pem::new(tag, der), config)
 }
 
+/// Returns the error that a certificate could not be created.
 fn failed(error: rcgen::Error) -> Unusable {
     unusable(error.to_string())
 }
 
+/// Returns the error that a client would reject a certificate.
 fn refused(error: rustls::Error) -> Unusable {
     unusable(format!("it would not be accepted: {error}"))
 }

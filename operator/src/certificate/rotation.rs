@@ -43,6 +43,7 @@ pub struct StoredAuthorities {
 }
 
 impl StoredAuthorities {
+    /// Returns the certificates of the current and the next authority, as far as they exist.
     fn anchors(&self) -> impl Iterator<Item = &Anchor> {
         [&self.current, &self.next].into_iter().flatten().map(Authority::anchor)
     }
@@ -79,7 +80,7 @@ pub struct Seen {
     pub replicas: Option<Replicas>,
 }
 
-/// Options of the renewal.
+/// Lifetimes and names of the certificates that are renewed.
 #[derive(Clone, Debug)]
 pub struct RotationPolicy {
     /// Lifetime of an authority.
@@ -92,7 +93,7 @@ pub struct RotationPolicy {
     pub names: Vec<String>,
 }
 
-/// A step of the renewal.
+/// A step of the renewal: one write, or what the operator waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RotationStep {
     /// Create the first authority; API servers trust no other. With the reason.

@@ -227,6 +227,7 @@ fn created(name: &str, type_: &str) -> Secret {
     Secret { metadata, type_: Some(type_.to_owned()), ..Secret::default() }
 }
 
+/// Returns the value of a key of a Secret; `None` if the key does not exist.
 fn bytes<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {
     secret.data.as_ref()?.get(key).map(|bytes| bytes.0.as_slice())
 }

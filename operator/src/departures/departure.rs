@@ -47,7 +47,7 @@ pub(super) struct Departure {
     pub(super) refusal: Option<Sentence>,
 }
 
-/// A pod of a departure.
+/// A pod that a departure evicts.
 #[derive(Debug, Default)]
 pub(super) struct DepartingPod {
     pub(super) call: Call,

@@ -42,7 +42,7 @@ pub struct HistoryLimits {
     pub least: Duration,
 }
 
-/// Checks the history at intervals.
+/// Deletes the objects of ended plans that exceed the limits of the history.
 #[derive(Debug, Default)]
 pub struct HistoryKeeper {
     next: Option<Instant>,

@@ -66,6 +66,7 @@ impl Departures {
         self.all.range(from..).take_while(move |((of, _), _)| of == group).map(|(_, departure)| departure)
     }
 
+    /// Returns the departures in progress of this PodGroup, which may be changed.
     fn of_group_mut<'a>(&'a mut self, group: &'a ObjectKey) -> impl Iterator<Item = &'a mut Departure> {
         let from = (group.clone(), String::new());
         self.all.range_mut(from..).take_while(move |((of, _), _)| of == group).map(|(_, departure)| departure)

@@ -30,6 +30,7 @@ struct TrackedEviction {
 }
 
 impl TrackedEviction {
+    /// Creates the state of a pod whose eviction was not requested.
     fn of(pod: &ObjectKey) -> Self {
         Self { pod: pod.clone(), in_flight: None, accepted: None, may_have_worked: false }
     }

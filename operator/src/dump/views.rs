@@ -41,6 +41,7 @@ fn age(plan: &StoredPlan, clock: Clock) -> Option<i64> {
     Some(clock.epoch_seconds.saturating_sub(made).max(0))
 }
 
+/// Returns a victim as `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
 fn unit(unit: &StoredVictim) -> String {
     format!("{}/{}/{}", unit.kind.to_lowercase(), unit.namespace, unit.name)
 }

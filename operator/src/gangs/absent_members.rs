@@ -35,7 +35,7 @@ const EARLIER: i64 = 600;
 /// Maximum number of controllers of one PodGroup whose events are read.
 const CONTROLLERS: usize = 4;
 
-/// The PodGroups that lack members.
+/// The PodGroups that lack members, and why these do not exist.
 #[derive(Debug, Default)]
 pub struct AbsentMembers {
     groups: BTreeMap<ObjectKey, Absence>,
@@ -152,6 +152,7 @@ impl Absence {
     }
 }
 
+/// Returns the members of a PodGroup that have not ended.
 fn live<'m>(model: &'m Model, key: &ObjectKey) -> impl Iterator<Item = &'m Pod> + use<'m> {
     model.cluster.members(key).filter(|pod| pod.live())
 }

@@ -22,6 +22,7 @@ struct KnownFinished {
     by_job: bool,
 }
 
+/// Converts a count to the number that a status stores; too large ones become the highest.
 fn number(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }

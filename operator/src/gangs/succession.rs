@@ -54,6 +54,7 @@ impl Controllers {
         }
     }
 
+    /// Returns the controller of the owner of this PodGroup, if it is known.
     fn of(&self, group: &ObjectKey) -> Option<&ControllerKey> {
         self.of_group.get(group)
     }

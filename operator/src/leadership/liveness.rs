@@ -41,6 +41,7 @@ impl Liveness {
         Self(Arc::new(Mutex::new(PassProgress { passed: now, writes: BTreeMap::new(), count: 0 })))
     }
 
+    /// Locks the progress; a panic in another thread while it was locked is ignored.
     fn lock(&self) -> MutexGuard<'_, PassProgress> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -119,6 +120,7 @@ struct Watchdog {
 }
 
 impl Watchdog {
+    /// Creates a watchdog that stops the process when its progress ends.
     fn new(liveness: Liveness) -> Self {
         Self { liveness, problems: 0 }
     }

@@ -45,6 +45,7 @@ fn is_broken(trouble: &FailureTimes, now: Instant) -> bool {
 }
 
 impl Watches {
+    /// Locks the failures; a panic in another thread while it was locked is ignored.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Cow<'static, str>, FailureTimes>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

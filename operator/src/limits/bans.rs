@@ -235,6 +235,7 @@ fn insert<K: Ord + Clone>(bans: &mut BTreeMap<K, Ban>, key: K, ban: Ban) {
     }
 }
 
+/// Returns the reason of a ban, cut to the length that is stored.
 fn shortened(why: &str) -> String {
     first_characters(why, LONGEST_MESSAGE).to_owned()
 }

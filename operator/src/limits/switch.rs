@@ -57,7 +57,7 @@ pub struct Complaint {
     pub message: String,
 }
 
-/// The mode of this process.
+/// The mode in which this process runs: that of the ConfigMap or of the chart.
 #[derive(Debug)]
 pub struct Switch {
     chart: Mode,

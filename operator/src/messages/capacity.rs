@@ -65,6 +65,7 @@ impl Identity {
         owner(&format!("{GROUP}/v1alpha1"), "PodGroup", &self.key.name, &self.uid)
     }
 
+    /// Returns the metadata of an object that is created for this gang or member.
     fn metadata(&self, name: String, label: &str, owner: OwnerReference) -> ObjectMeta {
         ObjectMeta {
             name: Some(name),
@@ -76,6 +77,7 @@ impl Identity {
     }
 }
 
+/// Returns the owner reference to the object of this kind, name and UID.
 fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> OwnerReference {
     OwnerReference {
         api_version: api_version.to_owned(),
@@ -103,6 +105,7 @@ impl CapacityRequest {
         ProvisioningRequest { metadata, spec, status: None }
     }
 
+    /// Returns the name of the PodTemplate of the pod set at this index.
     fn template_name(&self, at: usize) -> String {
         format!("{}-{at}", self.name)
     }

@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Values by key.
+/// A map from keys to sets of values: a key that has no value is not in it.
 #[derive(Debug)]
 pub struct Index<K, V>(BTreeMap<K, BTreeSet<V>>);
 

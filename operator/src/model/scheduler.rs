@@ -24,7 +24,7 @@ pub const SILENCE: Duration = Duration::from_secs(600);
 /// So many decisions more than twice the number of pending pods are waited for: the watch may show them late, and pods arrive.
 const MARGIN: u64 = 4;
 
-/// A renewal of the Lease.
+/// The last renewal of kube-scheduler's Lease that was read.
 #[derive(Debug)]
 struct Renewal {
     renewed: MicroTime,

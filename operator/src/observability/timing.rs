@@ -53,6 +53,7 @@ where
     }
 }
 
+/// Returns the verb of a request, as Kubernetes names it, for a label.
 fn verb(method: &Method) -> &'static str {
     match *method {
         Method::GET => "get",

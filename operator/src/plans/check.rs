@@ -196,8 +196,8 @@ impl Flight {
         (key, uid)
     }
 
-    /// Returns the PodGroups in disruption mode `PodGroup` of which no pod was evicted yet and which have more bound
-    /// pods than the plan lists.
+    /// Returns the indexes of those units of the plan that are PodGroups in disruption mode `PodGroup` of which no pod was evicted yet, and
+    /// which have more bound pods than the plan lists.
     pub(super) fn grown_units(&self, cluster: &Cluster) -> BTreeSet<usize> {
         let started = self.units_with_evictions();
         let mut listed: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();

@@ -168,7 +168,7 @@ pub struct VictimPod {
     pub threshold: Option<i32>,
 }
 
-/// How a plan ended.
+/// How a plan ended, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
     /// `Completed`, `Cancelled` or `Failed`.
@@ -179,7 +179,7 @@ pub struct Ending {
     pub again: bool,
 }
 
-/// A plan in flight.
+/// A plan in flight: made, stored as a `Preemption`, and not ended.
 #[derive(Clone, Debug)]
 pub struct Flight {
     /// The preemptor.
@@ -269,7 +269,7 @@ pub struct Flight {
     pub superseded: bool,
 }
 
-/// The result of [`Flight::advance`].
+/// What [`Flight::advance`] decides, for the caller to carry out.
 #[derive(Debug, Default)]
 pub struct Advance {
     /// Calls to make.

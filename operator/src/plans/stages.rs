@@ -91,6 +91,7 @@ impl Flight {
         self.stored.is_some() && (delay == 0 || clock.epoch_seconds >= self.planned_epoch().saturating_add(delay))
     }
 
+    /// Returns when the plan was made, in seconds since the epoch; 0 if that is unknown.
     fn planned_epoch(&self) -> i64 {
         self.plan.planned_at.as_ref().map_or(0, |t| t.0.as_second())
     }

@@ -243,6 +243,7 @@ fn not_bound_in_time(model: &Model, waiting: &[Placement], progress: SchedulerPr
     plan_end::not_bound_in_time(seconds, pod, report)
 }
 
+/// Returns the name of the first of these members, or `-` if there is none.
 fn first_name(waiting: &[Placement]) -> &str {
     waiting.first().map_or("-", |member| member.pod.name.as_str())
 }

@@ -11,7 +11,7 @@ use queue::{Candidates, PendingPreemptor};
 use round::Round;
 use std::collections::BTreeMap;
 
-/// The state of decisions.
+/// The pending preemptors, and the round of decisions for them. It is not the stored object of this name.
 #[derive(Debug, Default)]
 pub struct Preemption {
     /// What is remembered about pending preemptors without a plan in flight.

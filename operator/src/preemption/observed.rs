@@ -37,7 +37,7 @@ pub struct Unwritten {
     pub summary: PreemptionSummary,
 }
 
-/// Whether a plan is stored.
+/// Whether a plan that is only observed is stored as a `Preemption`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storing {
     /// It is stored now.

@@ -41,7 +41,7 @@ impl WaitReason {
     }
 }
 
-/// The disruption of a PodGroup.
+/// Why all or some pods of a PodGroup are evicted, for its condition `DisruptionTarget`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Victimhood {
     /// Name of the `Preemption`.

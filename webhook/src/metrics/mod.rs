@@ -67,6 +67,7 @@ pub struct GuardMetrics {
 }
 
 impl GuardMetrics {
+    /// Adds the metrics of the guard to the registry.
     fn register(&self, registry: &mut Registry) {
         catalogue::GUARD_DECISIONS.register(registry, self.decisions.clone());
         catalogue::GUARD_DELAYED.register(registry, self.delayed.clone());

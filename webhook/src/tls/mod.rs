@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-/// The certificate in use.
+/// The certificate that TLS connections use, which is replaced at runtime.
 #[derive(Debug, Default)]
 pub struct Certificate(ArcSwapOption<CertifiedKey>);
 

@@ -140,6 +140,7 @@ impl SharedView {
     }
 }
 
+/// Returns the name of the watch with this bit, for logs and errors.
 fn name_of(bit: u8) -> &'static str {
     NAMES.iter().find(|(each, _)| *each == bit).map_or("", |(_, name)| name)
 }

@@ -43,10 +43,12 @@ fn merge(base: &mut Value, over: Value) {
 }
 
 impl Values {
+    /// Returns the text at a JSON pointer in the values; an empty string if there is none.
     fn text(&self, path: &str) -> &str {
         self.0.pointer(path).and_then(Value::as_str).unwrap_or_default()
     }
 
+    /// Returns true if the value at a JSON pointer is `true`.
     fn is_true(&self, path: &str) -> bool {
         self.0.pointer(path).and_then(Value::as_bool).unwrap_or_default()
     }

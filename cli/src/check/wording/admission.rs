@@ -4,7 +4,7 @@ use super::unknown;
 use crate::check::finding::Finding;
 use giveway_crds::wording::agree;
 
-/// It could not be read which kinds are served.
+/// Warning: it could not be read which kinds are served.
 pub(in crate::check) fn kinds_unknown(why: &str) -> Finding {
     unknown("crds", "Whether PodGroup, Preemption and Workload are served", why)
 }
@@ -14,40 +14,41 @@ pub(in crate::check) fn kinds_served() -> Finding {
     Finding::ok("crds", "PodGroup, Preemption and Workload are served in scheduling.giveway.dev/v1alpha1.")
 }
 
-/// Resources of Giveway's API group are not served.
+/// Failed: resources of Giveway's API group are not served.
 pub(in crate::check) fn kinds_missing(resources: &[&str]) -> Finding {
     let message = format!("scheduling.giveway.dev/v1alpha1 does not serve {}.", resources.join(", "));
     Finding::fail("crds", message, "helm upgrade with crds.enabled=true, or kubectl apply -f crds/")
 }
 
-/// There is no webhook configuration of this kind.
+/// Failed: there is no webhook configuration of this kind.
 pub(in crate::check) fn no_configuration(kind: &str) -> Finding {
     let message = format!("There is no {kind} giveway, so the API server does not call Giveway's webhook.");
     Finding::fail("webhook", message, "Install the chart.")
 }
 
-/// The webhook configuration of this kind could not be read.
+/// Warning: the webhook configuration of this kind could not be read.
 pub(in crate::check) fn configuration_unknown(kind: &str, why: &str) -> Finding {
     unknown("webhook", &format!("{kind} giveway"), why)
 }
 
-/// The webhook filled in a managed class that was created in a dry run.
+/// Passed: the webhook filled in a managed class that was created in a dry run.
 pub(in crate::check) fn admission_answers() -> Finding {
     Finding::ok("webhook", "Admission answers: a managed class (dry run) was filled in.")
 }
 
-/// The class was accepted as it was sent: no webhook was called.
+/// Failed: the class was accepted as it was sent: no webhook was called.
 pub(in crate::check) fn admission_is_silent() -> Finding {
     let message = "Admission does not work: a managed class (dry run) was accepted without being filled in.";
     Finding::fail("webhook", message, "Install the chart.")
 }
 
-/// The class was rejected, because the webhook failed.
+/// Failed: the class was rejected, because the webhook failed.
 pub(in crate::check) fn admission_fails(namespace: &str, said: &str) -> Finding {
     Finding::fail("webhook", api_server_says(said), webhook_pods(namespace))
 }
 
-/// The class was rejected, because the API server could not connect to the webhook: no replica is ready, or its packets are dropped.
+/// Failed: the class was rejected, because the API server could not connect to the webhook: no replica is ready, or its packets are
+/// dropped.
 pub(in crate::check) fn admission_is_not_reached(namespace: &str, port: u16, said: &str) -> Finding {
     let remedy = format!(
         "Allow the API servers to reach TCP port {port} of the webhook's pods (docs/platforms.md). Are they ready? {}",
@@ -66,7 +67,7 @@ fn webhook_pods(namespace: &str) -> String {
     format!("kubectl -n {namespace} get pods,endpointslices -l app.kubernetes.io/component=webhook")
 }
 
-/// The class could not be created in a dry run.
+/// Warning: the class could not be created in a dry run.
 pub(in crate::check) fn admission_unknown(why: &str) -> Finding {
     unknown("webhook", "Whether admission works", why)
 }
@@ -81,13 +82,13 @@ pub(in crate::check) fn policies_unknown(why: &str) -> Finding {
     unknown("policies", "Whether the chart's policies are in force", why)
 }
 
-/// All policies of the chart are in force.
+/// Passed: all policies of the chart are in force.
 pub(in crate::check) fn policies_in_force() -> Finding {
     let message = "The chart's policies protect Giveway's labels, annotations and scheduling gates on pods and groups.";
     Finding::ok("policies", message)
 }
 
-/// These policies of the chart are missing or not bound.
+/// Failed: these policies of the chart are missing or not bound.
 pub(in crate::check) fn policies_missing(names: &[&str]) -> Finding {
     let count = names.len();
     let message = format!(
@@ -109,13 +110,13 @@ pub(in crate::check) fn guarded() -> Finding {
     Finding::ok("guard", "The API server asks Giveway's webhook before kube-scheduler preempts a pod.")
 }
 
-/// The guard is disabled, or the chart is not installed.
+/// Warning: the guard is disabled, or the chart is not installed.
 pub(in crate::check) fn not_guarded() -> Finding {
     let message = "kube-scheduler's own preemptions are not guarded: no webhook is called when they delete pods.";
     Finding::warn("guard", message, "Set the chart's guard.enabled to true, or adopt every class that preempts.")
 }
 
-/// The webhook configuration with the guard could not be read.
+/// Warning: the webhook configuration with the guard could not be read.
 pub(in crate::check) fn guard_unknown(why: &str) -> Finding {
     unknown("guard", "Whether kube-scheduler's own preemptions are guarded", why)
 }

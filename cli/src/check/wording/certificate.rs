@@ -51,14 +51,14 @@ impl CertificateHolder<'_> {
     }
 }
 
-/// The operator has to create the certificate, and the Secret does not exist.
+/// Failed: the operator has to create the certificate, and the Secret does not exist.
 pub(in crate::check) fn not_made(namespace: &str, secret: &str) -> Finding {
     let message =
         format!("There is no Secret {namespace}/{secret}: the operator has not made the webhook's certificate.");
     Finding::fail("certificate", message, format!("kubectl -n {namespace} logs deployment/giveway-operator"))
 }
 
-/// The Secret does not exist, and the operator does not have to create it.
+/// Warning: the Secret does not exist, and the operator does not have to create it.
 pub(in crate::check) fn elsewhere(namespace: &str, secret: &str) -> Finding {
     let message = format!(
         "The webhook's own certificate is not known: there is no Secret {namespace}/{secret}, so it runs outside the \
@@ -72,7 +72,7 @@ pub(in crate::check) fn certificate_unknown(why: &str) -> Finding {
     unknown("certificate", "The webhook's own certificate", why)
 }
 
-/// The certificate cannot be used; the problem is [`NO_CERTIFICATE`], or that of [`no_pem`] or [`unreadable`].
+/// Failed: the certificate cannot be used; the problem is [`NO_CERTIFICATE`], or that of [`no_pem`] or [`unreadable`].
 pub(in crate::check) fn unusable(holder: &CertificateHolder<'_>, problem: &str) -> Finding {
     Finding::fail("certificate", format!("{} {problem}.", holder.what()), holder.remedy())
 }
@@ -114,6 +114,7 @@ pub(in crate::check) fn expires(
     if soon { Finding::warn("certificate", message, holder.remedy()) } else { Finding::ok("certificate", message) }
 }
 
+/// Returns the date of a time in UTC, such as `2026-01-31`.
 fn date(time: Timestamp) -> String {
     time.strftime("%Y-%m-%d").to_string()
 }

@@ -23,7 +23,7 @@ pub(in crate::check) fn system_classes(names: &[&str]) -> Finding {
     Finding::ok("classes", format!("{names} {as_they_must}."))
 }
 
-/// No pod is exposed; the number is that of the pods with both a threshold and a budget.
+/// Passed: no pod is exposed; the number is that of the pods with both a threshold and a budget.
 pub(in crate::check) fn no_pod_exposed(guarded: usize) -> Finding {
     let message = match guarded {
         0 => "No pod has both a threshold and a budget.".to_owned(),
@@ -32,7 +32,7 @@ pub(in crate::check) fn no_pod_exposed(guarded: usize) -> Finding {
     Finding::ok("guarded", message)
 }
 
-/// A class preempts through kube-scheduler, and exposes no pod.
+/// Warning: a class preempts through kube-scheduler, and exposes no pod.
 pub(in crate::check) fn class_preempts(class: &ClassSummary) -> Finding {
     let message = format!(
         "{}, which does not know pod groups and ignores thresholds.{}",
@@ -42,7 +42,7 @@ pub(in crate::check) fn class_preempts(class: &ClassSummary) -> Finding {
     Finding::warn("classes", message, instead(class))
 }
 
-/// A class preempts through kube-scheduler, and exposes these pods. `guard` is true if the webhook has the guard.
+/// Failed: a class preempts through kube-scheduler, and exposes these pods. `guard` is true if the webhook has the guard.
 pub(in crate::check) fn class_exposes(class: &ClassSummary, pods: &[GuardedPod], guard: bool) -> Finding {
     let count = counted(pods.len(), "guarded pod that is", "guarded pods that are");
     let only = match guard {
@@ -93,8 +93,8 @@ pub(in crate::check) fn tolerations_unknown(why: &str) -> Finding {
     unknown("classes", "Whether classes are annotated for the plugin PreemptionToleration", why)
 }
 
-/// A class has a minimum of the plugin, and the same threshold. `seconds` is the time after which the plugin ends the toleration; `None`
-/// if it does not.
+/// Passed: a class has a minimum of the plugin, and the same threshold. `seconds` is the time after which the plugin ends the toleration;
+/// `None` if it does not.
 pub(in crate::check) fn toleration_with_threshold(class: &str, minimum: &str, seconds: Option<&str>) -> Finding {
     let ends = ends(seconds);
     let message = format!(
@@ -104,7 +104,7 @@ pub(in crate::check) fn toleration_with_threshold(class: &str, minimum: &str, se
     Finding::ok("classes", message)
 }
 
-/// A class has a minimum of the plugin, and not the same threshold.
+/// Warning: a class has a minimum of the plugin, and not the same threshold.
 pub(in crate::check) fn toleration_without_threshold(class: &str, minimum: &str, seconds: Option<&str>) -> Finding {
     let ends = ends(seconds);
     let message = format!(
@@ -118,7 +118,7 @@ pub(in crate::check) fn toleration_without_threshold(class: &str, minimum: &str,
     Finding::warn("classes", message, remedy)
 }
 
-/// A class has a minimum of the plugin that is no valid threshold.
+/// Warning: a class has a minimum of the plugin that is no valid threshold.
 pub(in crate::check) fn toleration_beyond_thresholds(class: &str, minimum: &str, seconds: Option<&str>) -> Finding {
     let ends = ends(seconds);
     let message = format!(
@@ -129,7 +129,7 @@ pub(in crate::check) fn toleration_beyond_thresholds(class: &str, minimum: &str,
     Finding::warn("classes", message, remedy)
 }
 
-/// A class has other annotations of the plugin, and no minimum.
+/// Warning: a class has other annotations of the plugin, and no minimum.
 pub(in crate::check) fn toleration_without_minimum(class: &str, seconds: Option<&str>) -> Finding {
     let ends = ends(seconds);
     let message = format!(
@@ -147,12 +147,12 @@ fn ends(seconds: Option<&str>) -> String {
     })
 }
 
-/// The ConfigMaps in which changes of classes are noted could not be read.
+/// Warning: the ConfigMaps in which changes of classes are noted could not be read.
 pub(in crate::check) fn changes_unknown(why: &str) -> Finding {
     unknown("classes", "Whether a change of a class was interrupted", why)
 }
 
-/// A change of a class, `adopt` or `release`, has started and not ended.
+/// Failed: a change of a class, `adopt` or `release`, has started and not ended.
 pub(in crate::check) fn change_interrupted(change: &str, class: &str) -> Finding {
     let message = format!("`{change} {class}` was interrupted, or is still running: the class may not exist.");
     Finding::fail("classes", message, format!("kubectl giveway {change} {class}"))

@@ -17,7 +17,7 @@ pub(in crate::check) fn in_tree_not_served() -> Finding {
     Finding::ok("in-tree", message)
 }
 
-/// Kubernetes serves PodGroups of its own, in these versions.
+/// Warning: Kubernetes serves PodGroups of its own, in these versions.
 pub(in crate::check) fn in_tree_served(versions: &[String]) -> Finding {
     let message = format!(
         "The in-tree PodGroup API is served ({}): the gate GenericWorkload may be on, and kube-scheduler then \
@@ -32,13 +32,13 @@ pub(in crate::check) fn autoscalers_unknown(why: &str) -> Finding {
     unknown("autoscaler", "Whether a cluster autoscaler runs", why)
 }
 
-/// An autoscaler may run, and the operator requests capacity by this method.
+/// Passed: an autoscaler may run, and the operator requests capacity by this method.
 pub(in crate::check) fn capacity_requested(autoscaler: Autoscaler, method: &str) -> Finding {
     let served = served(autoscaler);
     Finding::ok("autoscaler", format!("{served}; pending gangs request capacity by {method}."))
 }
 
-/// An autoscaler may run, and the operator requests no capacity.
+/// Warning: an autoscaler may run, and the operator requests no capacity.
 pub(in crate::check) fn no_capacity_requested(autoscaler: Autoscaler) -> Finding {
     let method = match autoscaler {
         Autoscaler::ProvisioningRequests => "ProvisioningRequest",
@@ -61,7 +61,7 @@ fn served(autoscaler: Autoscaler) -> &'static str {
     }
 }
 
-/// Groups in the namespace are not served, so no gang was started.
+/// Warning: groups in the namespace are not served, so no gang was started.
 pub(in crate::check) fn no_gang_tried(namespace: &str) -> Finding {
     Finding::warn(
         "gang",
@@ -70,7 +70,7 @@ pub(in crate::check) fn no_gang_tried(namespace: &str) -> Finding {
     )
 }
 
-/// Both pods got a node after this time.
+/// Passed: both pods got a node after this time.
 pub(in crate::check) fn gang_started(waited: Duration) -> Finding {
     let message = format!(
         "A gang of two pods stayed gated until both existed, and both got a node after {:.1} s.",
@@ -79,7 +79,7 @@ pub(in crate::check) fn gang_started(waited: Duration) -> Finding {
     Finding::ok("gang", message)
 }
 
-/// The gang did not start; the error of a call, or that of [`first_pod_not_gated`] or [`gang_is_late`].
+/// Failed: the gang did not start; the error of a call, or that of [`first_pod_not_gated`] or [`gang_is_late`].
 pub(in crate::check) fn gang_failed(namespace: &str, why: &str) -> Finding {
     let message = format!("A gang of two pods in namespace {namespace} did not start: {why}");
     let remedy =

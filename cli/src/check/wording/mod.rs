@@ -1,7 +1,8 @@
 //! Every sentence of `kubectl giveway check`, so that a reader can review all of them in one sitting: one file for each subject.
 //!
-//! A function returns one [`Finding`], from typed arguments, and its comment says when it is returned. The judges decide, and have no
-//! sentences of their own. `findings.txt` has all findings, with counts of 0, 1 and 2; a test compares it with these functions.
+//! A function returns one [`Finding`], from typed arguments. Its comment says the result (passed, warning or failed), and when it is
+//! returned. The judges decide, and have no sentences of their own. `findings.txt` has all findings, with counts of 0, 1 and 2; a test
+//! compares it with these functions.
 
 pub(super) mod admission;
 pub(super) mod certificate;
@@ -18,7 +19,7 @@ use crate::role::user_without_right;
 /// Maximum number of objects that a sentence names.
 const NAMED: usize = 5;
 
-/// What the check needed could not be read. `what` is the beginning of the sentence, `why` the error.
+/// Warning: what the check needed could not be read. `what` is the beginning of the sentence, `why` the error.
 fn unknown(check: &'static str, what: &str, why: &str) -> Finding {
     let remedy = match user_without_right(why) {
         Some(user) => format!("Run the command as an administrator, or give user {user} the right that is named here."),

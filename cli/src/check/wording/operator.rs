@@ -11,24 +11,24 @@ use k8s_openapi::jiff::Timestamp;
 const CLOSE_BREAKER: &str = "`kubectl get preemptions -o wide` says how the plans ended. When the cause is repaired, delete these \
                              Preemptions: that closes the breaker at once.";
 
-/// The Lease of the operator could not be read.
+/// Warning: the Lease of the operator could not be read.
 pub(in crate::check) fn leader_unknown(why: &str) -> Finding {
     unknown("operator", "Whether an operator is the leader", why)
 }
 
-/// The Lease of the operator does not exist.
+/// Failed: the Lease of the operator does not exist.
 pub(in crate::check) fn no_lease(namespace: &str) -> Finding {
     let message = format!("No operator has ever been the leader: there is no Lease in namespace {namespace}.");
     Finding::fail("operator", message, logs(namespace))
 }
 
-/// The Lease of the operator has no holder.
+/// Failed: the Lease of the operator has no holder.
 pub(in crate::check) fn no_holder(namespace: &str, lease: &str) -> Finding {
     let message = format!("No operator is the leader: the Lease {namespace}/{lease} has no holder.");
     Finding::fail("operator", message, logs(namespace))
 }
 
-/// The Lease of the operator was renewed `age` seconds ago, and is valid for `seconds`, which are over.
+/// Failed: the Lease of the operator was renewed `age` seconds ago, and is valid for `seconds`, which are over.
 pub(in crate::check) fn lease_expired(namespace: &str, lease: &str, holder: &str, age: i64, seconds: i32) -> Finding {
     let message = format!(
         "No operator is the leader: {holder} has not renewed the Lease {namespace}/{lease} for {age} s, by the clock of this \
@@ -37,7 +37,7 @@ pub(in crate::check) fn lease_expired(namespace: &str, lease: &str, holder: &str
     Finding::fail("operator", message, logs(namespace))
 }
 
-/// An operator renewed its Lease in time, `age` seconds ago.
+/// Passed: an operator renewed its Lease in time, `age` seconds ago.
 pub(in crate::check) fn leads(namespace: &str, lease: &str, holder: &str, age: i64) -> Finding {
     let message = format!("{holder} is the leader; it renewed the Lease {namespace}/{lease} {age} s ago.");
     Finding::ok("operator", message)
@@ -48,7 +48,7 @@ fn logs(namespace: &str) -> String {
     format!("kubectl -n {namespace} logs deployment/giveway-operator")
 }
 
-/// No operator leads, and this number of pods is gated.
+/// Failed: no operator leads, and this number of pods is gated.
 pub(in crate::check) fn gated(pods: usize) -> Finding {
     let pods = counted(pods, "pod has", "pods have");
     let message = format!("{pods} the scheduling gate {GATE}, and no operator runs that would remove it.");
@@ -60,19 +60,19 @@ pub(in crate::check) fn gated(pods: usize) -> Finding {
     Finding::fail("gated", message, remedy)
 }
 
-/// The ConfigMap with the mode could not be read.
+/// Warning: the ConfigMap with the mode could not be read.
 pub(in crate::check) fn mode_unknown(why: &str) -> Finding {
     unknown("mode", "Whether the mode was switched", why)
 }
 
-/// There is neither the ConfigMap with the mode nor a Deployment of the operator.
+/// Passed: there is neither the ConfigMap with the mode nor a Deployment of the operator.
 pub(in crate::check) fn mode_of_flag(namespace: &str) -> Finding {
     let message =
         format!("There is no {}, so the mode was not switched: the operator's flag --mode counts.", map(namespace));
     Finding::ok("mode", message)
 }
 
-/// The ConfigMap has no valid mode. `why` is the sentence of the operator's event about it
+/// Failed: the ConfigMap has no valid mode. `why` is the sentence of the operator's event about it
 /// ([`mode_invalid`](giveway_crds::wording::events::mode_invalid), [`mode_missing`](giveway_crds::wording::events::mode_missing)).
 pub(in crate::check) fn mode_invalid(namespace: &str, why: &str) -> Finding {
     let message = format!("{}: {why}. The previous mode stays in force.", map(namespace));
@@ -109,8 +109,8 @@ pub(in crate::check) fn breakers_unknown(why: &str) -> Finding {
     unknown("breakers", "Whether circuit breakers are open", why)
 }
 
-/// Plans for this number of preemptors failed in a row. `until` is the time until when no pod is evicted; `None` if one plan is made at
-/// a time already.
+/// Failed: plans for this number of preemptors failed in a row. `until` is the time until when no pod is evicted; `None` if one plan is
+/// made at a time already.
 pub(in crate::check) fn breaker_of_cluster(preemptors: usize, until: Option<Timestamp>) -> Finding {
     let effect = match until {
         Some(until) => format!("no pod is evicted for any preemptor until {until}"),
@@ -155,12 +155,12 @@ pub(in crate::check) fn breaker_of_preemptor(preemptor: &str, plans: usize, unti
     format!("{preemptor} ({}) until {until}", counted(plans, "plan", "plans"))
 }
 
-/// The version of a Deployment, or of the chart for `None`, is that of this program.
+/// Passed: the version of a Deployment, or of the chart for `None`, is that of this program.
 pub(in crate::check) fn same_version(deployment: Option<&str>, version: &str) -> Finding {
     Finding::ok("version", format!("{} is {version}, as this program.", component(deployment)))
 }
 
-/// The version of a Deployment, or of the chart for `None`, is another one than that of this program, `own`.
+/// Warning: the version of a Deployment, or of the chart for `None`, is another one than that of this program, `own`.
 pub(in crate::check) fn other_version(deployment: Option<&str>, version: &str, own: &str) -> Finding {
     Finding::warn(
         "version",
@@ -174,7 +174,7 @@ fn component(deployment: Option<&str>) -> String {
     deployment.map_or_else(|| "The chart".to_owned(), |name| format!("Deployment {name}"))
 }
 
-/// The webhook configuration with the chart's version could not be read.
+/// Warning: the webhook configuration with the chart's version could not be read.
 pub(in crate::check) fn chart_version_unknown(why: &str) -> Finding {
     unknown("version", "The chart's version", why)
 }

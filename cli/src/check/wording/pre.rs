@@ -4,7 +4,7 @@ use super::unknown;
 use crate::check::finding::Finding;
 use giveway_crds::wording::agree;
 
-/// The version of the API server could not be read, or says this.
+/// Warning: the version of the API server could not be read, or says this.
 pub(in crate::check) fn kubernetes_unknown(why: &str) -> Finding {
     unknown("kubernetes", "The version of Kubernetes", why)
 }
@@ -14,13 +14,13 @@ pub(in crate::check) fn no_version_of_kubernetes(version: &str) -> String {
     format!("it says \"{version}\"")
 }
 
-/// The version is below the oldest minor version that the chart supports.
+/// Failed: the version is below the oldest minor version that the chart supports.
 pub(in crate::check) fn kubernetes_too_old(version: &str, oldest: u32) -> Finding {
     let message = format!("Kubernetes {version} is older than 1.{oldest}, which the chart needs.");
     Finding::fail("kubernetes", message, "Upgrade the cluster.")
 }
 
-/// The version is above the newest minor version that was tested.
+/// Warning: the version is above the newest minor version that was tested.
 pub(in crate::check) fn kubernetes_not_tested(version: &str, (oldest, newest): (u32, u32)) -> Finding {
     let message = format!("Kubernetes {version} was not tested: 1.{oldest} to 1.{newest} were.");
     Finding::warn("kubernetes", message, "Try Giveway in a test cluster first.")
@@ -36,7 +36,7 @@ pub(in crate::check) fn apis_unknown(why: &str) -> Finding {
     unknown("apis", "Which APIs are served", why)
 }
 
-/// All APIs are served that the chart needs.
+/// Passed: all APIs are served that the chart needs.
 pub(in crate::check) fn apis_served() -> Finding {
     Finding::ok("apis", "The API server serves all APIs that the chart needs.")
 }
@@ -53,7 +53,7 @@ pub(in crate::check) fn apis_missing(apis: &[String]) -> Finding {
     Finding::fail("apis", format!("The API server does not serve {}.", apis.join(", ")), remedy)
 }
 
-/// The platform is AKS, and its admissions enforcer is not disabled.
+/// Warning: the platform is AKS, and its admissions enforcer is not disabled.
 pub(in crate::check) fn aks_enforcer() -> Finding {
     Finding::warn(
         "platform",
@@ -62,7 +62,7 @@ pub(in crate::check) fn aks_enforcer() -> Finding {
     )
 }
 
-/// The platform is EKS without its own network plugin, and the webhook is in the network of the pods.
+/// Warning: the platform is EKS without its own network plugin, and the webhook is in the network of the pods.
 pub(in crate::check) fn eks_overlay() -> Finding {
     Finding::warn(
         "platform",
@@ -72,7 +72,7 @@ pub(in crate::check) fn eks_overlay() -> Finding {
     )
 }
 
-/// The platform is OpenShift, and the values set a user.
+/// Warning: the platform is OpenShift, and the values set a user.
 pub(in crate::check) fn openshift_user() -> Finding {
     Finding::warn(
         "platform",
@@ -81,7 +81,7 @@ pub(in crate::check) fn openshift_user() -> Finding {
     )
 }
 
-/// The platform is OpenShift, and the values put the webhook into the network of its node.
+/// Warning: the platform is OpenShift, and the values put the webhook into the network of its node.
 pub(in crate::check) fn openshift_host_network() -> Finding {
     Finding::warn(
         "platform",
@@ -124,7 +124,7 @@ impl TriedPods<'_> {
     }
 }
 
-/// No pod could be created in a dry run.
+/// Warning: no pod could be created in a dry run.
 pub(in crate::check) fn pods_unknown(pods: &TriedPods<'_>, why: &str) -> Finding {
     unknown("pods", &format!("Whether namespace {} accepts {}", pods.namespace, pods.what()), why)
 }
@@ -139,14 +139,14 @@ pub(in crate::check) fn pods_accepted(pods: &TriedPods<'_>) -> Finding {
     Finding::ok("pods", format!("Namespace {} accepts {} {}.", pods.namespace, pods.what(), pods.how()))
 }
 
-/// The pod was accepted without these fields, which an older API server does not know.
+/// Failed: the pod was accepted without these fields, which an older API server does not know.
 pub(in crate::check) fn fields_dropped(fields: &[&str]) -> Finding {
     let message = format!("The API server drops fields of pods that Giveway needs: {}.", fields.join(", "));
     let these = agree(fields.len(), "this feature gate", "these feature gates");
     Finding::fail("pods", message, format!("Enable {these} in the API server."))
 }
 
-/// The class needs a ResourceQuota, and the chart creates it.
+/// Passed: the class needs a ResourceQuota, and the chart creates it.
 pub(in crate::check) fn quota_created(pods: &TriedPods<'_>) -> Finding {
     let message = format!(
         "A ResourceQuota is needed for {} {}, and priorityClassQuota.enabled creates it.",
@@ -156,7 +156,7 @@ pub(in crate::check) fn quota_created(pods: &TriedPods<'_>) -> Finding {
     Finding::ok("pods", message)
 }
 
-/// The class needs a ResourceQuota, and the chart does not create it.
+/// Failed: the class needs a ResourceQuota, and the chart does not create it.
 pub(in crate::check) fn no_quota(pods: &TriedPods<'_>, said: &str) -> Finding {
     let (namespace, what) = (pods.namespace, pods.what());
     let message = format!("Namespace {namespace} accepts no {what} without a ResourceQuota for that class: {said}");
@@ -174,7 +174,7 @@ pub(in crate::check) fn pods_rejected(pods: &TriedPods<'_>, said: &str) -> Findi
 const WITHOUT_LEASE: &str = "Set criticalAddons.schedulerLease to a Lease that does not exist, such as kube-system/none: then the \
                              decisions of kube-scheduler show that it runs.";
 
-/// The Lease of kube-scheduler could not be read.
+/// Warning: the Lease of kube-scheduler could not be read.
 pub(in crate::check) fn scheduler_unknown(lease: &str, why: &str) -> Finding {
     unknown("scheduler", &format!("Whether Lease {lease} is renewed"), why)
 }
@@ -188,7 +188,7 @@ pub(in crate::check) fn no_scheduler_lease(lease: &str) -> Finding {
     )
 }
 
-/// The Lease of kube-scheduler is valid for longer than by default.
+/// Warning: the Lease of kube-scheduler is valid for longer than by default.
 pub(in crate::check) fn long_scheduler_lease(lease: &str, seconds: i32, default: i32) -> Finding {
     let message = format!(
         "Lease {lease} is valid for {seconds} s, not for {default} s: kube-scheduler may renew it so rarely that the operator takes it \
@@ -197,7 +197,7 @@ pub(in crate::check) fn long_scheduler_lease(lease: &str, seconds: i32, default:
     Finding::warn("scheduler", message, WITHOUT_LEASE)
 }
 
-/// The Lease of kube-scheduler was renewed in time.
+/// Passed: the Lease of kube-scheduler was renewed in time.
 pub(in crate::check) fn scheduler_lease_renewed(lease: &str, age: i64) -> Finding {
     let message = format!("Lease {lease} of kube-scheduler can be read; it was renewed {age} s ago.");
     Finding::ok("scheduler", message)
@@ -231,9 +231,8 @@ pub(in crate::check) enum Opening {
     Anything,
 }
 
-/// Which port has to be open, and for which addresses; a warning always, because it cannot be tested before the webhook runs. `servers`
-/// are the addresses of the API servers, none if they are in no EndpointSlice, or the error. `agents` is true if a konnectivity agent
-/// passes requests on.
+/// Warning: which port has to be open, and for which addresses. It cannot be tested before the webhook runs. `servers` are the addresses of
+/// the API servers, none if they are in no EndpointSlice, or the error. `agents` is true if a konnectivity agent passes requests on.
 pub(in crate::check) fn network(
     webhook: ReviewAddress<'_>,
     servers: &Result<Vec<String>, String>,

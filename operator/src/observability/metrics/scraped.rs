@@ -43,7 +43,7 @@ impl QueueName {
     }
 }
 
-/// The content of a queue.
+/// Depth and age of a queue, as `/metrics` shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     /// The queue.
@@ -89,6 +89,7 @@ impl Drop for Queued {
 }
 
 impl Scraped {
+    /// Locks the state; a panic in another thread while it was locked is ignored.
     fn lock(&self) -> MutexGuard<'_, ScrapedState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A value of a metric.
+/// The value of a counter, gauge or histogram.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     /// Of a counter.
@@ -25,6 +25,7 @@ pub(super) enum Value {
 }
 
 impl Value {
+    /// Creates the value of a metric that has no observation.
     fn new(about: &About) -> Self {
         match about.kind {
             MetricKind::Counter => Self::Count(0),
@@ -33,6 +34,7 @@ impl Value {
         }
     }
 
+    /// Writes the value in the OpenMetrics format.
     fn encode(&self, encoder: MetricEncoder<'_>) -> fmt::Result {
         match self {
             Self::Count(count) => ConstCounter::new(*count).encode(encoder),
@@ -57,6 +59,7 @@ impl Series {
         Self { about, values: Arc::new(Mutex::new(first.into_iter().collect())) }
     }
 
+    /// Locks the values; a panic in another thread while it was locked is ignored.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Vec<String>, Value>> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
