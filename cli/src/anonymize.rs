@@ -149,7 +149,7 @@ fn added_node_terms(item: &Value) -> Vec<Value> {
     plugins.filter_map(|plugin| plugin["args"].pointer(ADDED_NODE_TERMS).cloned()).collect()
 }
 
-/// Parses a configuration; null if it is invalid.
+/// Parses a configuration of kube-scheduler in JSON; null if it is invalid.
 fn parsed_config(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_default()
 }
@@ -228,7 +228,7 @@ fn is_usual(text: &str) -> bool {
     }
 }
 
-/// Returns true if a value has no text.
+/// Returns true if a value contains no text that could be a name: a number, a boolean, null, or an empty list or map.
 fn is_plain(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => true,
@@ -264,7 +264,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Visits a field. Returns true if it is written.
+    /// Visits a field whose entry in the table of kinds is `known`. Returns true if the snapshot contains it.
     fn writes(&mut self, known: &Field, value: &mut Value) -> bool {
         match known.mark {
             Some(mark) => self.mark(mark, value),
@@ -394,7 +394,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Visits a value, or each one in a list.
+    /// Calls `visit` with a value, or with each item if it is a list.
     fn each(&mut self, value: &mut Value, mut visit: impl FnMut(&mut Self, &mut Value)) {
         match value {
             Value::Array(items) => items.iter_mut().for_each(|item| visit(self, item)),

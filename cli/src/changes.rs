@@ -18,7 +18,7 @@ const MOST_TRIED: usize = 8;
 /// The namespace whose protection is not questioned.
 const SYSTEM: &str = "kube-system";
 
-/// Returns sentences about changes that would make a preemptor schedulable.
+/// Returns sentences about what would make a preemptor schedulable that is not; none if it is.
 pub(crate) fn of(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Vec<String> {
     match &outcome.decision {
         Decision::WaitingForPods { live, min_count, finished, .. } => {
@@ -147,7 +147,7 @@ fn below<'w>(world: &'w World, outcome: &DecisionOutcome) -> impl Iterator<Item 
     cluster.pods().filter(move |pod| pod.live() && pod.bound() && cluster.effective_priority(pod) < priority)
 }
 
-/// Returns the budgets without which, one at a time, it would be schedulable.
+/// Returns sentences that name the budgets without which, one at a time, the preemptor would be schedulable.
 fn without_a_budget(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Vec<String> {
     let guarded = below(world, outcome).filter(|pod| pod.threshold.is_some_and(|least| least > outcome.priority));
     let budgets = guarded.flat_map(|pod| world.cluster.budgets_of(pod)).map(|budget| budget.key.clone());
@@ -161,7 +161,7 @@ fn without_a_budget(world: &World, outcome: &DecisionOutcome, strategy: Strategy
     said
 }
 
-/// Returns the protected namespaces without whose protection, one at a time, it would be schedulable.
+/// Returns sentences that name the protected namespaces without whose protection, one at a time, the preemptor would be schedulable.
 fn without_a_protection(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Vec<String> {
     let namespaces: BTreeSet<&str> = below(world, outcome).map(|pod| pod.key.namespace.as_str()).collect();
     let is_protected = |name: &&str| *name != SYSTEM && world.cluster.protection(name).is_some();
@@ -225,7 +225,7 @@ fn raised(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Optio
     Some(format!("With a priority {priority}{class}, {text}."))
 }
 
-/// Returns how many more nodes, equal to an existing node, would make it schedulable.
+/// Returns a sentence with the number of additional nodes, equal to an existing one, with which the preemptor would be schedulable.
 fn more_nodes(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Option<String> {
     let mut kinds: BTreeMap<String, &Node> = BTreeMap::new();
     for node in world.nodes.values() {

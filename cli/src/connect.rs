@@ -235,7 +235,7 @@ impl Api {
         if self.timeout.is_zero() { PATIENCE } else { self.timeout }
     }
 
-    /// Sends one call with an object as its body.
+    /// Sends one request with an object as its body in JSON, and decodes the object in the answer.
     pub(crate) async fn send<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -272,7 +272,7 @@ impl Api {
         self.request(Method::PATCH, path, "application/apply-patch+yaml", object).await
     }
 
-    /// Sends one call with JSON as its body.
+    /// Sends one request with the bytes of JSON as its body, and decodes the object in the answer.
     pub(crate) async fn call<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -282,7 +282,7 @@ impl Api {
         self.request(method, path, "application/json", body).await
     }
 
-    /// Sends one request, with the timeout of `--request-timeout`.
+    /// Sends one request whose body has the type `content`. It is stopped after the time of `--request-timeout`.
     async fn request<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -295,7 +295,7 @@ impl Api {
         self.limited(self.client.request::<T>(request)).await
     }
 
-    /// Waits for an answer as long as `--request-timeout` says.
+    /// Waits for an answer, at most for the time of `--request-timeout`.
     async fn limited<T>(&self, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, RequestError> {
         let answer = if self.timeout.is_zero() {
             call.await

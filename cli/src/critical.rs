@@ -104,7 +104,7 @@ fn not_waiting(world: &World, pod: &Pod) -> String {
     }
 }
 
-/// Returns notes about conditions that delay the operator.
+/// Returns notes about conditions for which the operator would not evict for this pod now.
 fn notes(world: &World, pod: &Pod) -> Vec<String> {
     let mut notes = Vec::new();
     if pod.bound() || !pod.live() {
@@ -133,7 +133,7 @@ fn notes(world: &World, pod: &Pod) -> Vec<String> {
     notes
 }
 
-/// Returns why a pod is not a critical add-on.
+/// Returns why a pod is not a critical add-on, as a sentence.
 fn not_critical(world: &World, key: &ObjectKey) -> String {
     let Some(pod) = world.cluster.pod(key) else { return format!("pod/{key} does not exist") };
     let names: Vec<&str> = world.addons.namespaces.iter().map(String::as_str).collect();

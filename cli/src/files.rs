@@ -215,7 +215,8 @@ fn lines(
     Ok(())
 }
 
-/// Reads a List in JSON while it arrives.
+/// Reads the items of a `List` of Kubernetes in JSON one by one, and calls `take` with each. `is_plain_list` is true if the text begins
+/// with `[`, which is an error.
 fn list(
     file: &str,
     mut reader: impl Read,

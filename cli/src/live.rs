@@ -47,7 +47,7 @@ impl Unseen {
         self.elsewhere.iter().chain(&self.everywhere).any(|kind| names.contains(kind))
     }
 
-    /// Returns it as sentences; none if everything was read.
+    /// Returns what was not read, as sentences; none if everything was read. `namespace` is that to which rights are limited.
     pub(crate) fn notes(&self, namespace: &str) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.elsewhere.is_empty() {
@@ -162,7 +162,7 @@ pub(crate) fn is_namespaced(kind: &KindFields) -> bool {
     NAMESPACED.contains(&kind.kind)
 }
 
-/// Returns which objects of a kind are read; `None`: all.
+/// Returns the field selector by which the objects of a kind are listed; `None` to list all of them.
 pub(crate) fn field_selector(kind: &KindFields) -> Option<String> {
     (kind.kind == "ValidatingAdmissionPolicy").then(|| "metadata.name=giveway-namespaces".to_owned())
 }

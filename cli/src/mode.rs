@@ -51,7 +51,7 @@ fn is_yes(answer: &str) -> bool {
     matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
 }
 
-/// Writes the mode to the ConfigMap. Returns the exit status.
+/// Writes the mode to the ConfigMap, and prints what that means. Returns the exit status.
 fn set(mode: Mode, args: &ModeArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     let (namespace, known) = block_on(async {
         let api = connection.api().await?;

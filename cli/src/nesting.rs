@@ -27,7 +27,7 @@ struct Scanner {
 }
 
 impl Scanner {
-    /// Reads a line. Returns true if there are too many open brackets in it.
+    /// Reads the next line. Returns true if more brackets are open in it than permitted.
     fn is_too_deep_after(&mut self, line: &[u8]) -> bool {
         let is_block_style = self.depth == 0 && self.quote.is_none();
         if is_block_style && self.is_in_block(line) {
@@ -65,7 +65,7 @@ impl Scanner {
         false
     }
 
-    /// Returns true if a value may begin after these bytes.
+    /// Returns true if a value may begin here. `last` is the last byte of the line that is no space, `before` the byte directly before.
     fn may_begin(&self, last: u8, before: u8) -> bool {
         match last {
             b',' | b'[' | b'{' => true,
@@ -74,7 +74,7 @@ impl Scanner {
         }
     }
 
-    /// Returns true for a line of a block scalar.
+    /// Returns true if a line belongs to a block scalar, and ends the scalar otherwise.
     fn is_in_block(&mut self, line: &[u8]) -> bool {
         let Some(indented) = self.block else { return false };
         let spaces = line.iter().take_while(|byte| **byte == b' ').count();

@@ -71,7 +71,7 @@ impl AsRef<[u8]> for Complete {
     }
 }
 
-/// Reads a body of a request that has been unfinished for this time.
+/// Reads the body of a request whose first bytes arrived `unfinished` ago.
 pub(crate) async fn read(
     mut body: Incoming,
     crowd: &Crowd,

@@ -94,7 +94,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Creates a connection of this client, whose first request is unfinished.
+    /// Creates a connection of the client `source`, whose first request is unfinished.
     pub fn new(source: IpAddr, room: Arc<Room>) -> Self {
         let phase = AtomicU64::new(ConnectionPhase::Unfinished(room.now()).into());
         Self { source, phase, order: AtomicU8::new(Order::Stay as u8), ordered: Notify::new(), room }
@@ -122,7 +122,7 @@ impl Connection {
         (since, RequestGuard(Arc::clone(self)))
     }
 
-    /// Memory for the body of the unfinished request is reserved.
+    /// Records that memory is reserved for the body of the unfinished request.
     pub fn reserve(&self) {
         self.change(
             |phase| matches!(phase, ConnectionPhase::Unfinished(_)),
@@ -130,7 +130,7 @@ impl Connection {
         );
     }
 
-    /// The request is complete and is being answered. Returns false if the connection was dismissed before.
+    /// Records that the request is complete and is being answered. Returns false if the connection was dismissed before.
     pub fn complete_request(&self) -> bool {
         self.change(ConnectionPhase::is_unfinished, ConnectionPhase::Busy)
     }
@@ -158,7 +158,7 @@ impl Connection {
         }
     }
 
-    /// Changes the phase if it is one of `from`, and returns true if so.
+    /// Changes the phase to `to` if `from` returns true for the current one. Returns whether it did.
     fn change(&self, from: impl Fn(ConnectionPhase) -> bool, to: ConnectionPhase) -> bool {
         let changed =
             self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| from(now.into()).then(|| to.into()));

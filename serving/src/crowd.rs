@@ -94,7 +94,7 @@ impl Crowd {
         })
     }
 
-    /// Frees memory: of one client address or of all, as the shortage is.
+    /// Dismisses a connection that holds memory, of the client address that the shortage names or of all. Returns false if there is none.
     pub fn dismiss_for_memory(&self, shortage: Shortage) -> bool {
         self.dismiss_longest(|member, phase| {
             let counts = match shortage {
@@ -130,7 +130,7 @@ impl Crowd {
         dismissed
     }
 
-    /// Returns true if more than `limit` has passed since this time.
+    /// Returns true if more than `limit` has passed since `since`, a time of the server's clock.
     fn is_past(&self, since: Duration, limit: Duration) -> bool {
         self.room.now().saturating_sub(since) > limit
     }

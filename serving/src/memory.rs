@@ -45,7 +45,7 @@ pub struct MemoryReservation {
 }
 
 impl BodyMemory {
-    /// Creates `total` bytes of memory; `used` shows how much is reserved.
+    /// Creates memory of `total` bytes for bodies; the gauge `used` shows how much is reserved.
     pub fn new(total: usize, used: Gauge) -> Self {
         Self { total, state: Mutex::default(), changed: Notify::new(), used }
     }
@@ -86,7 +86,7 @@ impl MemoryState {
 }
 
 impl MemoryReservation {
-    /// The request is complete: it no longer counts for its client address.
+    /// Records that the request is complete: it no longer counts for its client address.
     pub fn complete(&mut self) {
         let mut state = self.memory.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.forget(self.source.take(), self.bytes);

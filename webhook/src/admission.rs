@@ -129,7 +129,7 @@ impl<L: Lookup> Admission<L> {
         }
     }
 
-    /// Counts and logs a panic, and returns the rejection.
+    /// Counts and logs that a rule panicked, and returns the rejection of the request.
     fn panicked(&self) -> Denial {
         self.metrics.panics.inc();
         tracing::error!("a rule panicked; the request is refused");

@@ -43,7 +43,7 @@ impl Health {
         drop(self.view.read());
     }
 
-    /// Why the webhook is not ready; `None` when it is.
+    /// Returns why the webhook is not ready; `None` when it is.
     pub fn problem(&self) -> Option<String> {
         if !self.bound.load(Ordering::Acquire) {
             return Some("the HTTPS port is not bound".to_owned());
@@ -62,7 +62,7 @@ impl Health {
         (time > BROKEN_FOR).then(|| format!("the watch of {watch} has been broken for {} s", time.as_secs()))
     }
 
-    /// Writes the state of this moment into the metrics.
+    /// Writes the current state into the metrics that a scrape returns.
     pub fn show(&self, metrics: &Metrics) {
         metrics.ready.set(self.problem().is_none().into());
         metrics.certificate_expiry.set(self.certificate.until().unwrap_or(0));

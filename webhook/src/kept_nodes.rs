@@ -33,7 +33,7 @@ impl FirstSeen {
         }
     }
 
-    /// Returns true if the Preemption has had the label for this time.
+    /// Returns true if the Preemption with this UID has had the label for the time `longest`.
     fn is_late(&self, uid: &str, longest: Duration, now: Instant) -> bool {
         self.0.get(uid).is_some_and(|since| now.duration_since(*since) >= longest)
     }

@@ -124,7 +124,7 @@ impl ApiLookup {
         found
     }
 
-    /// Sends one GET; `None` if the object does not exist or the call fails.
+    /// Reads the object `name` from the API server; `None` if it does not exist or the read fails.
     async fn get<K>(&self, api: Api<K>, name: &str, source: IpAddr) -> Option<K>
     where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,

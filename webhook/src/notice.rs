@@ -45,7 +45,7 @@ struct Window {
 }
 
 impl EventLimiter {
-    /// Returns true if this event may be written now, and then counts it.
+    /// Returns true if the event may be written now, within the limits on events, and then counts it.
     pub fn admit(&mut self, notice: &EventDraft, now: Instant) -> bool {
         let key = (notice.about.uid.clone(), notice.reason.as_str());
         if self.written.get(&key).is_some_and(|since| now - *since < AGAIN) {

@@ -70,7 +70,7 @@ async fn change_all(
     Ok(status)
 }
 
-/// Returns every managed class, and every class of an interrupted run.
+/// Returns the names of all managed PriorityClasses, and of those whose change by an earlier run was interrupted, without `system-*`.
 async fn managed(store: &ClassStore<'_>) -> Result<Vec<String>, CliError> {
     let role = ChartRole::ClassAdmin(store.namespace);
     let failed = |what: String| {
@@ -85,7 +85,7 @@ async fn managed(store: &ClassStore<'_>) -> Result<Vec<String>, CliError> {
     Ok(names.into_iter().collect())
 }
 
-/// Adopts or releases one class. Returns what is printed.
+/// Adopts or releases the class `name`, or says what that would do in a dry run. Returns the text that is printed.
 async fn one(store: &ClassStore<'_>, change: ClassChange, name: &str, dry_run: bool) -> Result<String, CliError> {
     if name.starts_with(SYSTEM_PREFIX) {
         return Err(CliError::SystemClass(name.to_owned()));

@@ -196,7 +196,7 @@ impl<'a> Run<'a> {
         Ok(exempt)
     }
 
-    /// Returns true if admission would make a class with this annotation a managed one.
+    /// Returns true if admission would make a class with this value of the annotation (`None`: without it) a managed one.
     async fn would_be_managed(&self, annotation: Option<&str>) -> Result<bool, RequestError> {
         let annotations = annotation.map(|value| BTreeMap::from([(ANNOTATION_MANAGED.to_owned(), value.to_owned())]));
         let metadata = ObjectMeta { name: Some(PROBE.to_owned()), annotations, ..ObjectMeta::default() };

@@ -22,7 +22,7 @@ pub(crate) struct ClassStore<'a> {
 }
 
 impl ClassStore<'_> {
-    /// Returns the class; a missing one is a 404 with the API server's message.
+    /// Reads the class `name`; if it does not exist, the error is a 404 with the API server's message.
     pub(super) async fn class(&self, name: &str) -> Result<PriorityClass, RequestError> {
         self.api.call(Method::GET, &format!("{CLASSES}/{name}"), Vec::new()).await
     }

@@ -327,7 +327,7 @@ impl PlanAnswer {
         sum
     }
 
-    /// Adds the placements, victims and costs of another decision.
+    /// Adds the placements, victims and costs of another decision to this answer.
     fn absorb(&mut self, part: &Self) {
         self.preemption_needed |= part.preemption_needed;
         self.priority = self.priority.max(part.priority);
@@ -354,7 +354,7 @@ impl PlanAnswer {
         }
     }
 
-    /// Sets the reason and message of an answer without placements.
+    /// Sets the reason and message of an answer without placements: why the pods do not fit.
     pub(crate) fn refuse(&mut self, reason: Reason, message: String) {
         (self.reason, self.message) = (Some(reason.as_str()), message);
     }

@@ -27,7 +27,7 @@ pub(super) fn plan(answer: &PlanAnswer, explain: bool, width: Option<u16>) -> St
     out
 }
 
-/// Writes one decision with its placements and victims.
+/// Appends one decision with its placements and victims to `out`.
 fn part(out: &mut String, answer: &PlanAnswer, explain: bool, width: Option<u16>) {
     let style = match answer {
         PlanAnswer { schedulable: false, .. } => BAD,

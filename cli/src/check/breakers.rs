@@ -39,7 +39,7 @@ pub(super) fn open(objects: &[Value], world: &World, now: Timestamp) -> OpenBrea
     OpenBreakers::at(now.as_second(), outcomes.iter(), waits)
 }
 
-/// Returns how a stored plan ended, as the circuit breakers count it.
+/// Returns how a stored plan ended, as the circuit breakers count it; `None` for a plan that does not count.
 fn outcome(stored: &Preemption) -> Option<PlanOutcome> {
     PlanOutcome::of(&stored.spec.cause, stored.spec.preemptor.as_ref()?, stored.status.as_ref()?)
 }

@@ -17,7 +17,7 @@ const NAME: &str = "giveway-check-gang";
 const LIMIT: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Creates the gang in a namespace with pods of this image, and removes it.
+/// Checks whether a gang of two pods starts: creates it in a namespace with pods of this image, waits, and deletes it again.
 pub(super) async fn tried(api: &Api, namespace: &str, image: &str) -> Finding {
     let gang = TestGang { api, namespace };
     if gang.is_served().await == Some(false) {

@@ -150,7 +150,7 @@ fn configuration<'a>(
     found
 }
 
-/// Detects the renewer from its marks on a webhook configuration.
+/// Returns which component renews the certificates, from the annotations and the field managers of a webhook configuration.
 fn renewer(metadata: &ObjectMeta) -> Renewer {
     let annotations = metadata.annotations.iter().flatten();
     if annotations.map(|(key, _)| key).any(|key| key.starts_with("cert-manager.io/inject-ca-from")) {

@@ -32,7 +32,7 @@ const WARNINGS: [&str; 2] = ["giveway-critical-pods", "giveway-unserved"];
 const RESOURCES: [&str; 6] =
     ["podgroups", "podgroups/status", "preemptions", "preemptions/status", "workloads", "workloads/status"];
 
-/// Returns all findings, in the order of diagnosis.
+/// Returns all findings about an installation, those first that explain others.
 pub(super) fn all(facts: &Installation) -> Vec<Finding> {
     let mut found = vec![kinds(facts)];
     found.extend(webhook(facts));
@@ -121,7 +121,7 @@ fn guard(facts: &Installation) -> Finding {
     }
 }
 
-/// Returns whether an operator leads, and how many pods stay gated without one.
+/// Checks that an operator leads, and how many pods stay gated without one.
 fn operator(facts: &Installation) -> Vec<Finding> {
     let leader = leader(facts);
     let gated = match &facts.gated {

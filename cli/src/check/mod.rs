@@ -35,7 +35,7 @@ pub(crate) fn run(args: &CheckArgs, connection: &ClusterConnection) -> Result<u8
     Ok(u8::from(!report.ok))
 }
 
-/// Checks an installation, without the trial of a gang.
+/// Checks the installation in Giveway's namespace, without starting a gang for a trial.
 pub(crate) async fn report(api: &Api) -> Result<CheckReport, CliError> {
     let namespace = api.giveway_namespace().await;
     let findings = judge::all(&gather::facts(api, &namespace).await?);

@@ -105,7 +105,7 @@ async fn no_operator_runs(api: &Api, namespace: &str) -> Result<(), CliError> {
     }
 }
 
-/// Returns which operator leads, as a sentence, if this Lease has not expired.
+/// Returns the sentence that an operator leads, if the Lease in `namespace` has a holder and has not expired.
 async fn leading_operator(api: &Api, namespace: &str) -> Result<Option<String>, CliError> {
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{LEASE}");
     let found: Lease = match api.get(&path).await? {
@@ -179,7 +179,7 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// Cleans all objects of a kind with the given function.
+    /// Cleans all objects of a kind. `cleaning` says what is removed of each.
     async fn all(&mut self, kind: &str, cleaning: impl Fn(&Value) -> Cleaning) -> Result<(), CliError> {
         let marked = |object: Value| (!cleaning(&object).found.is_empty()).then(|| traces::part_of(object));
         let objects = store::list_of(self.api, kind, marked).await?.unwrap_or_default();

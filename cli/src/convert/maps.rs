@@ -43,7 +43,7 @@ fn shape(object: &Value, kind: &str) -> Result<(), Wrong> {
     pods(object, "")
 }
 
-/// Checks the fields that groups and templates share.
+/// Checks the types of the fields that PodGroups and templates of a Workload share.
 fn group(value: &Value, path: &str) -> Result<(), Wrong> {
     map(&value["schedulingPolicy"], &format!("{path}.schedulingPolicy"))?;
     map(&value["schedulingConstraints"], &format!("{path}.schedulingConstraints"))

@@ -107,7 +107,7 @@ async fn find(api: &Api, kind: SourceKind, name: &str) -> Result<Value, CliError
     Err(missing(api, plural, &groups.join(" or "), name))
 }
 
-/// Returns the object at this path; `None` if it does not exist.
+/// Reads the object at a path; `None` if it does not exist.
 async fn one<T: serde::de::DeserializeOwned>(api: &Api, path: &str) -> Result<Option<T>, CliError> {
     match api.get(path).await? {
         Got::Found(object) => Ok(Some(object)),

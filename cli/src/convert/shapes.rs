@@ -35,7 +35,7 @@ impl ObjectFields {
         }
     }
 
-    /// Removes a field if it has a value without meaning.
+    /// Removes a field if it has the value `nothing`, which means the same as no value.
     pub(super) fn drop_if(&mut self, field: &str, nothing: &Value) {
         if self.left.get(field) == Some(nothing) {
             self.left.remove(field);

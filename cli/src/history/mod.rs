@@ -124,7 +124,7 @@ async fn read(api: &Api) -> Result<Vec<Preemption>, CliError> {
 }
 
 impl History {
-    /// Joins the parts of each plan and selects those that concern `about`.
+    /// Assembles the stored plans from their Preemptions, and selects those that concern `about`.
     fn new(preemptions: Vec<Preemption>, about: &HistoryScope) -> Self {
         let mut plans: BTreeMap<String, Vec<Preemption>> = BTreeMap::new();
         for part in preemptions {
@@ -143,7 +143,7 @@ impl History {
         history
     }
 
-    /// Returns every preemption of a world that was read with them.
+    /// Returns the history of all plans in a world.
     pub(crate) fn of_world(world: &World) -> Self {
         let plans = world.plans.iter().map(|(name, plan)| (plan.clone(), world.finished.get(name).cloned()));
         Self { items: rows(plans.collect(), &HistoryScope::All), notes: Vec::new() }

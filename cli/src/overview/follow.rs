@@ -185,7 +185,7 @@ impl KindFollower {
         Some(self.interrupted(problem))
     }
 
-    /// Handles that the cluster does not have the kind.
+    /// Returns the change that the cluster does not have the kind, and delays the next request.
     fn missing(&mut self) -> FollowedChange {
         if self.is_native {
             self.reader = None;
@@ -194,7 +194,7 @@ impl KindFollower {
         FollowedChange::Missing
     }
 
-    /// Handles that the kind cannot be read now.
+    /// Returns the change that the kind cannot be read now, because of `problem`, and delays the next request.
     fn interrupted(&mut self, problem: String) -> FollowedChange {
         self.interrupted_by(CliError::Cluster { what: format!("GET {}", self.row.path()), problem })
     }

@@ -202,7 +202,7 @@ impl Follower {
         }
     }
 
-    /// Applies a change, and those that have arrived as well.
+    /// Applies a change, and those that have arrived with it, to the world. Returns true if something changed.
     fn apply_all(&mut self, first: KindChange, world: &mut World) -> bool {
         let mut is_new = self.apply(first, world);
         for _ in 1..AT_ONCE {

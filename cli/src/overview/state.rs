@@ -101,7 +101,7 @@ impl State {
         self.revision.borrow().clone()
     }
 
-    /// Waits until the last revision is another one, for at most this time.
+    /// Waits until the last revision is another one than `known`, for at most `most`.
     pub(crate) async fn changed(&self, known: u64, most: Duration) {
         let mut revisions = self.revision.subscribe();
         // The sender lives as long as the state, so that only the time limit ends this early.
@@ -128,7 +128,7 @@ impl State {
         });
     }
 
-    /// Records that nothing has changed up to now.
+    /// Records that the last snapshot still is the state of the cluster.
     pub(super) fn confirm(&self) {
         self.revision.send_if_modified(|last| {
             if last.problem.is_none() {

@@ -112,7 +112,7 @@ fn check_schema(spec: &PodGroupSpec) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Admits a pod, which may belong to a native group.
+/// Applies admission to a pod that is created. `native_group` is the PodGroup of Kubernetes itself that it belongs to, if it does.
 pub(super) fn pod(mut pod: Pod, native_group: Option<&str>, world: &World) -> Result<Admitted<Pod>, Problem> {
     let spec = pod.spec.get_or_insert_default();
     set_defaults(spec);
@@ -130,7 +130,7 @@ pub(super) fn pod(mut pod: Pod, native_group: Option<&str>, world: &World) -> Re
     Ok(Admitted { object: pod, warnings })
 }
 
-/// Reads an object. An error names the field.
+/// Reads an object as its type. The error names the field that is wrong.
 fn typed<T: DeserializeOwned>(object: &Value) -> Result<T, Problem> {
     serde_path_to_error::deserialize(object).map_err(|error| format!("{}: {}", error.path(), error.inner()))
 }
@@ -157,7 +157,7 @@ pub(super) fn group_for(
     created.map(Some).map_err(|problem| format!("Workload {workload}, template {template}: {problem}"))
 }
 
-/// Admits a PodGroup that is created for an owner.
+/// Applies admission to a PodGroup that the operator creates for an owner.
 fn create(group: &PodGroup, world: &World) -> Result<Admitted<PodGroup>, Problem> {
     self::group(serde_json::to_value(group).map_err(|error| error.to_string())?, world)
 }

@@ -125,7 +125,7 @@ pub(super) fn expand(manifest: &Manifest) -> Result<Vec<Source>, CliError> {
     Ok(sources)
 }
 
-/// Returns a note about what the plan assumes of an owner.
+/// Returns a note if the plan takes an owner for another one than it is: a CronJob for one run of it, a suspended object for a resumed one.
 fn note(manifest: &Manifest) -> Option<String> {
     match manifest.title() {
         name if manifest.is_run() => Some(format!("{name} is planned as one run of it.")),
@@ -136,7 +136,7 @@ fn note(manifest: &Manifest) -> Option<String> {
     }
 }
 
-/// Adds the labels and the owner that controllers add.
+/// Adds to a pod the labels and the owner that its controller would add.
 fn dress(manifest: &Manifest, pod: &mut Pod) {
     let name = name(&manifest.object);
     let labels = pod.metadata.labels.get_or_insert_default();
@@ -162,7 +162,7 @@ fn name(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Parses a pod, or the template of one.
+/// Reads the template of a pod, or a pod. The error names the field that is wrong.
 fn template(manifest: &Manifest, from: &Value, path: &str) -> Result<Pod, CliError> {
     /// Reads a value. An error names the field.
     fn read<T: serde::de::DeserializeOwned>(value: &Value, path: &str) -> Result<T, String> {
@@ -240,7 +240,7 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// Returns how many instances of the templates below this object exist.
+    /// Returns how many instances there are of the templates below this object: its replicas, parallelism or the like.
     fn count(&self, value: &Value, path: &str) -> Result<u64, CliError> {
         let replicas = self.number(value, "replicas", path)?;
         let parallelism = self.number(value, "parallelism", path)?;
@@ -253,7 +253,7 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// Reads a field that must be a whole number.
+    /// Reads a field that must be a whole number of at least 0; `None` if it is not set.
     fn number(&self, value: &Value, field: &str, path: &str) -> Result<Option<u64>, CliError> {
         match value.get(field) {
             None | Some(Value::Null) => Ok(None),

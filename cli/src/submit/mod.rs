@@ -286,7 +286,7 @@ impl Submission {
 }
 
 impl expand::Source {
-    /// Returns true if this pod belongs to an earlier version of the same object.
+    /// Returns true if a pod of the world belongs to an earlier version of the submitted object.
     fn owns(&self, namespace: &str, pod: &ModelPod) -> bool {
         let is_new = pod.uid.starts_with(expand::PLANNED);
         let Some(owner) = pod.owner.as_ref().filter(|_| !is_new && pod.live() && pod.key.namespace == namespace) else {

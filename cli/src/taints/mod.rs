@@ -39,7 +39,7 @@ pub(crate) fn run(args: &CleanTaintsArgs, connection: &ClusterConnection) -> Res
     block_on(job::run(&args.job, None, connection, work))
 }
 
-/// Runs `kubectl giveway cleanup taints`. Returns the exit status.
+/// Removes Giveway's taints from all nodes, and prints them. Returns the exit status of the command.
 async fn remove_all(args: &CleanTaintsArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     let mut telling = Telling::default();
     let status = all(connection.api().await?, args.dry_run, &mut telling).await?;

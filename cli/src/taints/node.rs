@@ -46,7 +46,7 @@ pub(super) async fn clear(
     )))
 }
 
-/// Returns the patch that leaves only these taints, for this version of the node.
+/// Returns the merge patch that leaves only the taints `others`, if the node has not changed since it was read.
 fn without(node: &Value, others: &[Value]) -> Value {
     let taints = if others.is_empty() { Value::Null } else { json!(others) };
     let metadata = &node["metadata"];

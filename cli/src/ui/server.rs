@@ -186,7 +186,7 @@ impl PageServer {
     }
 }
 
-/// Returns a view as JSON. A manifest is planned for.
+/// Returns the view for a path and a query as JSON. `manifest` is what is planned for, if one was sent.
 fn compute(snapshot: &Snapshot, path: &str, query: &Query<'_>, manifest: Option<String>) -> Body {
     let resource = query.get("resource");
     match (path, manifest) {

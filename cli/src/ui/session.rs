@@ -71,7 +71,7 @@ impl Session {
         }
     }
 
-    /// Returns true for the host and port of this server.
+    /// Returns true if `name` is the host and port of this server.
     fn is_named(&self, name: &str) -> bool {
         ["127.0.0.1", "localhost"].iter().any(|host| name == format!("{host}:{}", self.port))
     }

@@ -92,7 +92,7 @@ impl Evidence {
         (planned.is_none() || last.at >= planned).then_some(last)
     }
 
-    /// Returns since when kube-scheduler finds no feasible node for the pod.
+    /// Returns since when kube-scheduler finds no feasible node for the pod; `None` if that is unknown.
     fn unschedulable_since(&self) -> Option<k8s_openapi::jiff::Timestamp> {
         let status = self.pod.as_ref()?.status.as_ref()?;
         let condition = status.conditions.iter().flatten().find(|condition| condition.type_ == "PodScheduled")?;

@@ -94,7 +94,7 @@ async fn page(
     Ok(page::text(&gather(api, scheduler, target, owner).await?, style::width()))
 }
 
-/// Reads what the page about a group or pod shows.
+/// Reads everything from which a group or pod is explained.
 async fn gather(
     api: &Api,
     scheduler: &SchedulerArgs,

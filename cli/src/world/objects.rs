@@ -41,7 +41,7 @@ impl World {
         }
     }
 
-    /// Adds or replaces an object of a live cluster.
+    /// Adds an object of a live cluster, or replaces it. An invalid object is noted and left out.
     pub(crate) fn take(&mut self, item: &Value) {
         let (key, kind) = (key_in(item), item["kind"].as_str().unwrap_or_default());
         // Hardly any object has a problem.
@@ -135,7 +135,7 @@ impl World {
         Ok(())
     }
 
-    /// Adds an object of a snapshot or of the cluster.
+    /// Adds an object of a snapshot or of a live cluster. The error says why it cannot be used.
     fn store(&mut self, item: &Value) -> Result<(), CliError> {
         let (version, kind) = (item["apiVersion"].as_str(), item["kind"].as_str());
         match (version.unwrap_or_default(), kind.unwrap_or_default()) {
@@ -244,7 +244,7 @@ impl World {
         was_there
     }
 
-    /// Sets what counts without the policy of the chart.
+    /// Resets what the chart's policy sets: protected namespaces, served groups, critical add-ons and the configuration of kube-scheduler.
     fn forget_policy(&mut self) {
         self.cluster.configure_schedulers(&SchedulerConfig::default());
         self.cluster.protect_namespaces(BTreeSet::new());
@@ -291,7 +291,7 @@ impl World {
         problems
     }
 
-    /// Adds a pod, which may belong to a native group.
+    /// Adds a pod, or replaces it. `native_group` is the PodGroup of Kubernetes itself that it belongs to, if it does.
     pub(crate) fn add_pod_in(&mut self, pod: Pod, native_group: Option<&str>) -> Result<(), CliError> {
         let key = key_of(&pod.metadata);
         match native_group {

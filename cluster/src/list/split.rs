@@ -70,7 +70,7 @@ pub struct Splitter {
 }
 
 impl Splitter {
-    /// Creates a splitter that refuses a text with more than this number of open brackets.
+    /// Creates a splitter that rejects a list with more than `limit` nested brackets.
     pub fn limited(limit: usize) -> Self {
         Self { limit: Some(limit), ..Self::default() }
     }
@@ -163,7 +163,7 @@ impl Splitter {
         }
     }
 
-    /// Checks that a byte outside of strings may stand where it stands.
+    /// Checks that a byte outside of strings is permitted at this place of the JSON.
     fn check(&self, byte: u8) -> Result<(), NoList> {
         let is_bracket = matches!(byte, b'{' | b'[');
         if is_bracket && self.limit.is_some_and(|limit| self.depth >= limit) {

@@ -29,7 +29,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// Reads the notation of the fields of an object.
+    /// Parses the notation in the table of kinds: names of fields with marks, and in brackets the fields of their values.
     pub fn parse(notation: &'static str) -> Self {
         let mut open = vec![Self::default()];
         let mut from = 0;
@@ -57,7 +57,7 @@ impl Field {
         open.into_iter().next().unwrap_or_default()
     }
 
-    /// Reads a name with what stands before and after it.
+    /// Parses one word of the notation: the name of a field with the marks before and after it.
     pub(super) fn read(word: &'static str) -> Self {
         let (in_snapshots, word) = word.strip_prefix('-').map_or((true, word), |word| (false, word));
         let (word, mark) = match (word.split_once('@'), word.strip_suffix('='), word.strip_suffix('~')) {
@@ -81,7 +81,7 @@ impl Field {
         Trimmed { field: self, is_snapshot: false }
     }
 
-    /// Returns what decodes those of the fields that the command line reads.
+    /// Returns a decoder that keeps the fields that snapshots contain.
     pub fn for_snapshots(&self) -> Trimmed<'_> {
         Trimmed { field: self, is_snapshot: true }
     }
@@ -112,7 +112,7 @@ impl<'f> Trimmed<'f> {
         self.field.name
     }
 
-    /// Returns true if it decodes the complete value.
+    /// Returns true if the complete value is kept, not only some of its fields.
     pub(super) fn is_whole(self) -> bool {
         self.field.fields.is_empty()
     }

@@ -419,7 +419,7 @@ impl KindFields {
         self.group() == keys::GROUP
     }
 
-    /// Returns true if a cluster may lack the kind.
+    /// Returns true if a cluster may lack the kind, because its version does not serve it.
     pub fn is_optional(&self) -> bool {
         is_optional(self.group(), self.kind)
     }
@@ -444,7 +444,7 @@ impl KindFields {
         self.decode_as(self.object().for_snapshots(), text)
     }
 
-    /// Decodes these fields of an object of this kind.
+    /// Decodes the text of an object of this kind, of which only `fields` are kept.
     fn decode_as(&self, fields: Trimmed<'_>, text: &[u8]) -> Result<Value, serde_json::Error> {
         let mut decoder = serde_json::Deserializer::from_slice(text);
         let mut object = fields.deserialize(&mut decoder)?;

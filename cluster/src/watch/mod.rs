@@ -197,7 +197,7 @@ impl<O: ReadObject> KindReader<O> {
         }
     }
 
-    /// Requests a page of the list: the first one, or the one with this token.
+    /// Requests a page of the list: the first one, or the one that the `continue` token of the page before names.
     fn page(&self, token: Option<&str>) -> impl Future<Output = Result<ListPage, WatchFailure>> + Send + use<O> {
         let params = ListParams {
             label_selector: self.params.label_selector.clone(),
@@ -249,7 +249,7 @@ impl<O: ReadObject> KindReader<O> {
         }
     }
 
-    /// Records that the watch delivered everything up to a version.
+    /// Records that the watch has delivered every change up to the resource version `read`.
     fn has_read(&mut self, read: Option<&str>) {
         if let ReaderState::Watching { version, silent_since, .. } = &mut self.state {
             *silent_since = None;
@@ -259,7 +259,7 @@ impl<O: ReadObject> KindReader<O> {
         }
     }
 
-    /// Returns how long a watch may be silent.
+    /// Returns how long a watch may be silent before it counts as broken.
     fn limit(&self) -> Duration {
         Duration::from_secs(self.params.timeout.unwrap_or(UNLIMITED).into()) + MARGIN
     }

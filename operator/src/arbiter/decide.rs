@@ -380,7 +380,7 @@ impl Arbiter {
         }
     }
 
-    /// Stores this reason and message why a preemptor waits.
+    /// Stores why a preemptor is pending, for its status. A new reason is also published as an event.
     pub(super) fn waits(&mut self, preemptor: &Preemptor, reason: Reason, message: String, now: Instant) {
         self.set_wait_reason(preemptor, Some(WaitReason::new(reason, message)), now);
     }

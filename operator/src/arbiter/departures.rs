@@ -82,7 +82,7 @@ impl Arbiter {
         true
     }
 
-    /// Stores what the status of a PodGroup reports about its departure.
+    /// Records what the status of a PodGroup says about its departure, which `plan` stores.
     fn note_disruption(&mut self, group: ObjectKey, cause: Cause, plan: String, message: Sentence) {
         let (preemptor, reason) = match cause {
             Cause::MemberPreempted => (Some(PreemptorReference::scheduler(SCHEDULER)), Reason::PreemptionByScheduler),

@@ -105,7 +105,7 @@ impl Arbiter {
         }
     }
 
-    /// Updates the count when an eviction is answered.
+    /// Corrects the count of evictions when an eviction is answered: one that was refused does not count.
     pub(super) fn count_answered(&mut self, pod: &ObjectKey, uid: &SmolStr, outcome: &EvictOutcome, now: Instant) {
         match outcome {
             EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone | EvictOutcome::Unanswered(_) => {

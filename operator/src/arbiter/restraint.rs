@@ -103,7 +103,7 @@ impl Arbiter {
         WaitReason::new(Reason::SwitchedOff, pending::switched_off())
     }
 
-    /// Reports and stores the plan that would have been carried out.
+    /// Reports the plan that would have been carried out in mode `enforce`, and stores it as an observed one.
     pub(super) fn observe(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let flight = self.new_flight(preemptor, plan, clock);
         let mut message = plan::would_evict(Mode::Observe.restraint(), plans::effect(&flight));

@@ -25,7 +25,7 @@ struct LaneQueue {
 pub(super) struct CallPermit(Option<Lane>);
 
 impl Lane {
-    /// Returns a lane that allows this many calls in flight.
+    /// Creates a lane in which at most `calls` calls are in flight.
     pub(super) fn new(calls: usize) -> Self {
         Self(Arc::new(Mutex::new(LaneQueue { free: calls, asked: 0, waiting: BTreeMap::new() })))
     }

@@ -124,7 +124,7 @@ impl Actuator {
         self.write("plan-status", plan::write_status(&self.client, &plan.id, status)).await
     }
 
-    /// Carries a command out. `event` is the event of [`Command::Publish`].
+    /// Makes the calls of a command. `event` is the event of [`Command::Publish`]. Returns the answer for the arbiter, if it needs one.
     async fn carry_out(&self, command: Command, event: Option<Event>) -> Option<Report> {
         let client = &self.client;
         Some(match command {

@@ -78,7 +78,7 @@ impl Ask {
         Self { uid: uid.clone(), reason: None, since: now, failed: 0, requested_since: None, refused: None, made: None }
     }
 
-    /// Records that a call of this capacity request succeeded.
+    /// Records that a call for this gang's capacity request succeeded.
     pub(super) fn done(&mut self, call: &CallKey) {
         self.made = Some(call.clone());
     }
@@ -93,7 +93,7 @@ impl Ask {
         }
     }
 
-    /// Compares what exists with what is needed: records what must be kept, and adds the calls for what is missing.
+    /// Compares the capacity requests that exist for the PodGroup `key` with those that it needs, and adds the calls for what is missing.
     pub(super) fn look(&mut self, config: &Config, key: &ObjectKey, wait: Wait, step: &mut RequestPass<'_>) {
         let (model, now) = (step.model, step.clock.now);
         // An earlier leader may have requested capacity already.

@@ -113,7 +113,7 @@ impl Provisioning {
     }
 }
 
-/// Deletes placeholders and requests that are not needed any more.
+/// Adds the deletion of placeholders and ProvisioningRequests that no gang needs any more.
 fn remove_the_rest(step: &mut RequestPass<'_>) {
     let RequestPass { model, requests: _, clock, calls, kept, commands } = step;
     let pods = model.groups_with_placeholders().flat_map(|group| model.all_placeholders(group));

@@ -138,7 +138,7 @@ impl Authority {
         &self.key
     }
 
-    /// Returns when it has to be replaced: when a third of its lifetime is left.
+    /// Returns when the authority has to be replaced: when a third of its lifetime is left.
     pub fn renew_at(&self) -> Timestamp {
         third_left(self.anchor.validity())
     }
@@ -236,7 +236,7 @@ impl Leaf {
             .map_err(|error| unusable(format!("its certificate is not in PEM format: {error}")))
     }
 
-    /// Returns when it expires, or `None` if it cannot be parsed.
+    /// Returns when the certificate expires, or `None` if it cannot be parsed.
     pub fn until(&self) -> Option<Timestamp> {
         let part = pem::parse(&self.chain).ok()?;
         let (_, certificate) = x509_parser::parse_x509_certificate(part.contents()).ok()?;

@@ -167,7 +167,7 @@ impl CertificateRotator {
         Ok(None)
     }
 
-    /// Returns how long to wait before the next step.
+    /// Returns how long to wait before the next step. `until` is when it is due, `waiting` the replica for which it is delayed.
     fn rest(&mut self, until: Option<Timestamp>, waiting: Option<String>, now: Timestamp) -> Duration {
         if let Some(replica) = &waiting
             && self.reported != waiting

@@ -81,7 +81,7 @@ impl AddonQueue {
         self.waiting.values().map(|waits| Preemptor::Pod(waits.pod.clone()))
     }
 
-    /// Returns since when the pod with this UID is pending.
+    /// Returns since when the add-on with this UID is pending; `None` if it is not.
     pub fn since(&self, uid: &str) -> Option<Instant> {
         self.waiting.get(uid).map(|waits| waits.since)
     }
@@ -111,7 +111,7 @@ impl AddonQueue {
         again
     }
 
-    /// Records whether the planner found a plan for a pod.
+    /// Records whether the planner found a plan (`helped`) for the pod with this UID.
     pub fn answered(&mut self, uid: &str, helped: bool) {
         if let Some(waits) = self.waiting.get_mut(uid) {
             waits.hopeless = if helped { 0 } else { waits.hopeless.saturating_add(1) };

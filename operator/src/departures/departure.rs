@@ -132,7 +132,7 @@ impl Departure {
         passed_on
     }
 
-    /// Withdraws the evictions that the actuator has not sent yet.
+    /// Cancels the requested evictions that were not sent to the API server yet.
     pub(super) fn withdraw(&mut self) {
         std::mem::take(&mut self.permission).cancel();
     }

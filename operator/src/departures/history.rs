@@ -97,7 +97,7 @@ impl HistoryKeeper {
         step
     }
 
-    /// Records the answer to a call. Calls of others are ignored.
+    /// Records the answer to a deletion of this concern; other calls are ignored.
     pub fn answered(&mut self, call: &CallKey, ok: bool, now: Instant) {
         self.deletions.answered(call, ok, now);
     }
@@ -107,7 +107,7 @@ impl HistoryKeeper {
         self.deletions.holds(&CallKey::ForgetPlan(name.clone()))
     }
 
-    /// Finds the objects to delete. Returns the plans to end.
+    /// Finds the objects that exceed the limits. Returns the plans whose status is in flight although they have ended.
     fn check(
         &mut self,
         plans: &Plans,

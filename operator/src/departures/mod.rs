@@ -194,7 +194,7 @@ impl Departures {
         !members.any(|uid| pods.contains(uid))
     }
 
-    /// Withdraws the evictions that the actuator has not sent yet.
+    /// Cancels the requested evictions of all departures that were not sent to the API server yet.
     pub fn hold(&mut self) {
         let in_flight = self.all.iter_mut().filter(|((_, id), _)| self.requests.are_in_flight_for(id));
         in_flight.for_each(|(_, departure)| departure.withdraw());
@@ -215,7 +215,7 @@ impl Departures {
         Some(departure.group.clone())
     }
 
-    /// Records why a write of a departure failed. Returns its PodGroup.
+    /// Records why the write of a departure's `Preemption`, named `id`, failed. Returns its PodGroup.
     pub fn not_written(&mut self, id: &str, why: &str) -> Option<ObjectKey> {
         let departure = self.by_id(id)?;
         departure.unwritten = Some(why.to_owned());

@@ -106,7 +106,7 @@ pub fn departures(departures: &Departures, clock: Clock) -> String {
     section("departures", &clock.time(), all.iter().map(|view| departure(view, clock)))
 }
 
-/// Returns for how many seconds a time has not come; `None` if it has.
+/// Returns the seconds until a time; `None` if it has passed.
 fn left(until: Option<Instant>, now: Instant) -> Option<u64> {
     until.filter(|until| *until > now).map(|until| until.duration_since(now).as_secs())
 }

@@ -60,12 +60,12 @@ struct TrackedOwner {
 }
 
 impl TrackedOwner {
-    /// Returns how long the owner counts as missing.
+    /// Returns for how long an owner that was not found counts as missing before it is read again.
     fn absent(&self) -> Duration {
         ABSENT * (1 << self.absences.saturating_sub(1).min(ABSENCES))
     }
 
-    /// Returns true if the last read is kept in memory.
+    /// Returns true if the result of the last read is still used.
     fn is_remembered(&self, now: Instant) -> bool {
         self.call.pending() || self.read.as_ref().is_some_and(|(at, _)| now.duration_since(*at) < 2 * self.absent())
     }
@@ -153,7 +153,7 @@ impl LabelledGangs {
         std::mem::take(&mut self.changed_groups)
     }
 
-    /// Records the changed PodGroups, before anything is decided for them.
+    /// Records which of the labelled gangs have changed, before anything is decided in the pass.
     pub fn heed(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, now: Instant) {
         self.risen.retain(|_, risen| now.duration_since(*risen) < SETTLES);
         for key in touched {

@@ -164,7 +164,7 @@ impl PartialGangs {
         }
     }
 
-    /// Updates the state of the PodGroups in `touched`.
+    /// Updates which of the PodGroups in `touched` have had as many bound members as they need.
     pub fn note(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, now: Instant) {
         for key in touched {
             let group = model.cluster.group(key);

@@ -215,7 +215,7 @@ enum Wants {
 }
 
 impl Wants {
-    /// Returns whether a PodGroup still needs reserved capacity.
+    /// Returns what the PodGroup `key` needs of the capacity that its deleted pods had.
     fn of(model: &Model, key: &ObjectKey) -> Self {
         if model.groups.get(key).is_none_or(|record| record.deleting) {
             return Self::Deleted;

@@ -34,12 +34,12 @@ struct FailureTimes {
 #[derive(Clone, Debug, Default)]
 pub struct Watches(Arc<Mutex<BTreeMap<Cow<'static, str>, FailureTimes>>>);
 
-/// Returns true if a watch with this trouble is still failing.
+/// Returns true if a watch with these failures is still failing: it lists, or its last failure was a moment ago.
 fn fails(trouble: &FailureTimes, now: Instant) -> bool {
     trouble.lists || now.duration_since(trouble.last) < QUIET
 }
 
-/// Returns true if it has been failing for so long that no decisions are made.
+/// Returns true if a watch with these failures has failed for so long that nothing is decided.
 fn is_broken(trouble: &FailureTimes, now: Instant) -> bool {
     fails(trouble, now) && now.duration_since(trouble.since) >= TRUSTED
 }
@@ -60,7 +60,7 @@ impl Watches {
         self.trouble(kind, true, now);
     }
 
-    /// Records that the watch of a kind failed.
+    /// Records that the watch of a kind failed, or that it has started a list (`lists`).
     fn trouble(&self, kind: Cow<'static, str>, lists: bool, now: Instant) {
         let mut troubles = self.lock();
         let trouble = troubles.entry(kind).or_insert(FailureTimes { since: now, last: now, lists });

@@ -68,7 +68,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Returns a switch with the mode of the chart.
+    /// Creates the switch with the mode of the chart, which counts until a ConfigMap is read.
     pub fn new(chart: Mode) -> Self {
         Self { chart, mode: None, seen: None }
     }

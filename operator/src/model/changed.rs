@@ -32,7 +32,7 @@ pub(super) struct Footprint {
 }
 
 impl Footprint {
-    /// Returns this part of the pod's current state.
+    /// Returns the part of a pod's current state on which other pods may depend; `None` if the pod does not exist.
     pub(super) fn of(cluster: &Cluster, key: &ObjectKey) -> Option<Self> {
         let pod: &Pod = cluster.pod(key)?;
         let nodes = pod.node.iter().chain(&pod.nominated_node).cloned().collect();
@@ -41,7 +41,7 @@ impl Footprint {
 }
 
 impl ChangedObjects {
-    /// Records a changed pod: its earlier and its current state.
+    /// Records a changed pod by its state before and now; `None` if it did not or does not exist.
     pub(super) fn note_pod(&mut self, before: Option<Footprint>, now: Option<Footprint>) {
         self.any_pod = true;
         for footprint in before.into_iter().chain(now) {

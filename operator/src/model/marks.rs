@@ -74,7 +74,7 @@ impl Marks {
         groups
     }
 
-    /// Returns true if a mark has not been handled.
+    /// Returns true if the pod with this UID has a mark in the PodGroup's status that has not been handled.
     pub(super) fn is_open(&self, group: &ObjectKey, uid: &str) -> bool {
         self.0.get(group).and_then(|marks| marks.get(uid)).is_some_and(|mark| mark.open)
     }

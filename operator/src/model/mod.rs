@@ -273,7 +273,7 @@ impl Model {
         self.uids_due(|at| at > long).chain(self.overdue.iter().cloned()).collect()
     }
 
-    /// Updates what depends on the time alone at this second.
+    /// Updates what changes with the time alone, such as grace periods that end. `second` is the time since the epoch.
     pub fn note_time(&mut self, second: i64) {
         // Plans no longer wait for terminating pods whose grace period ended more than 30 s ago.
         let grace_is_over = second.saturating_sub(30);
@@ -311,7 +311,7 @@ impl Model {
         &self.unheard.excluded
     }
 
-    /// Returns true if one of these pods has a lower priority than this.
+    /// Returns true if a pod of lower priority than this must not be a victim now ([`Self::unheard`]).
     pub fn excludes_victims_below(&self, priority: i32) -> bool {
         self.unheard.lowest.is_some_and(|lowest| lowest < priority)
     }
@@ -326,7 +326,7 @@ impl Model {
         now
     }
 
-    /// Returns the nodes with an outage that began less than `grace` seconds before this second.
+    /// Returns the nodes with an outage that began less than `grace` seconds before `second`, in seconds since the epoch.
     pub fn recovering(&self, second: i64, grace: i64) -> BTreeSet<SmolStr> {
         let recent = self.outages.iter().filter(|(_, since)| second.saturating_sub(**since) < grace);
         recent.map(|(node, _)| node.clone()).collect()

@@ -84,7 +84,7 @@ impl SchedulerReport {
         })
     }
 
-    /// Returns true if both have the same content.
+    /// Returns true if two reports have the same message and kind, whenever they were made.
     pub(super) fn says_the_same(&self, other: &Self) -> bool {
         (&self.message, self.is_error) == (&other.message, other.is_error)
     }

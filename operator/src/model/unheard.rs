@@ -19,7 +19,7 @@ const LAG: i64 = 20;
 const CLOCKS: u64 = 4;
 const _: () = assert!(patience::WATCH.as_secs() + TRUSTED.as_secs() + CLOCKS < LAG as u64);
 
-/// The pods whose PodGroup or namespace may become known soon.
+/// Bound pods whose PodGroup or namespace the watches may deliver soon. They must not be victims before.
 #[derive(Debug, Default)]
 pub(super) struct Unheard {
     /// UID and creation time, in seconds since the epoch. An entry is removed after at most [`LAG`].
@@ -53,7 +53,7 @@ impl Unheard {
         self.young.remove(key);
     }
 
-    /// Updates at this second which pods must not be victims. Returns true if that changed.
+    /// Updates which pods must not be victims at `second`, in seconds since the epoch. Returns true if that changed.
     pub(super) fn renew(&mut self, cluster: &Cluster, namespaces: &BTreeSet<SmolStr>, second: i64) -> bool {
         self.noted = second;
         if self.young.is_empty() && self.excluded.is_empty() {

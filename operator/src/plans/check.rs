@@ -115,7 +115,7 @@ impl Flight {
         matches!(self.decide_again(cluster, context), Decision::Preempt(plan) if plan.cost.victim_pods < there)
     }
 
-    /// Returns what the planner decides now, without this plan.
+    /// Returns what the planner decides now for the preemptor, as if this plan did not exist.
     fn decide_again(&self, cluster: &Cluster, context: &Context) -> Decision {
         let mut context = match self.placeholders.is_empty() {
             true => context.clone(),
@@ -188,7 +188,7 @@ impl Flight {
         }
     }
 
-    /// Returns key and UID of the PodGroup with this number among the victims.
+    /// Returns key and UID of the PodGroup that is the victim at index `unit`.
     fn group_of(&self, cluster: &Cluster, unit: usize) -> (ObjectKey, SmolStr) {
         let victim = &self.plan.victims[unit];
         let key = ObjectKey::new(&victim.namespace, &victim.name);

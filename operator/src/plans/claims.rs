@@ -50,7 +50,7 @@ impl Flights {
 }
 
 impl Flight {
-    /// Returns true if this plan may make its first eviction now.
+    /// Returns true if the plan may evict and has not requested an eviction yet.
     fn is_before_first_eviction(&self) -> bool {
         self.plan.state == PlanState::Evicting && self.ending.is_none() && !self.may_have_evicted()
     }

@@ -102,7 +102,7 @@ impl Flights {
         Some(flight)
     }
 
-    /// Returns the plan with this ID, which is going to be changed.
+    /// Returns the plan whose `Preemption` has this name, for a change: it is advanced in the next pass.
     pub fn with_id(&mut self, id: &str) -> Option<&mut Flight> {
         let preemptor = self.by_id.get(id)?.clone();
         self.get_mut(&preemptor)

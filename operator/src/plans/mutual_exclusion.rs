@@ -27,7 +27,7 @@ impl MutualExclusion {
         self.uids.is_empty()
     }
 
-    /// Returns true if the nomination of this member excludes that of another one.
+    /// Returns true if the nomination of the member with this UID prevents that of another member.
     pub(super) fn holds(&self, uid: &str) -> bool {
         self.uids.contains(uid)
     }

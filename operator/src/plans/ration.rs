@@ -29,7 +29,7 @@ pub struct ReachedLimit {
 }
 
 impl ReachedLimit {
-    /// Returns a sentence about the limit and the announced time.
+    /// Returns a sentence about the limit that is reached and when evictions continue.
     pub fn sentence(&self) -> Sentence {
         limit_sentence(&self.full, self.at)
     }

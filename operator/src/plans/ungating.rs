@@ -66,7 +66,7 @@ impl Flight {
         self.plan.state == PlanState::Ungating && (!self.evicts() || self.is_unbound_for(after, now))
     }
 
-    /// Returns true if kube-scheduler has bound no further member for this long.
+    /// Returns true if kube-scheduler has bound no further member for the time `after`.
     pub fn is_unbound_for(&self, after: Duration, now: Instant) -> bool {
         self.binding_wait.is_some_and(|wait| now.duration_since(wait.since) >= after)
     }

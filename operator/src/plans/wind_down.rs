@@ -69,7 +69,7 @@ impl Flight {
         rest.filter(|rest| model.cluster.protection(&rest.group.namespace).is_none()).collect()
     }
 
-    /// Withdraws evictions that have not been sent yet.
+    /// Cancels the plan's requested evictions that were not sent to the API server yet.
     pub fn hold(&mut self) {
         // While the watches are broken no call is made.
         self.unanswered_since = None;

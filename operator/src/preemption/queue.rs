@@ -141,7 +141,7 @@ impl PendingPreemptor {
         self.rejected = Some(Rejected { call, due: now + delay.min(LONGEST_REHEARSED_AGAIN), in_flight: false });
     }
 
-    /// Records the answer to a dry run of the rejected call.
+    /// Records the answer to the dry run of a call that was rejected for the member with this UID.
     pub fn rehearsed(&mut self, uid: &str, result: &Result<(), CallError>, now: Instant) {
         let Some(rejected) = self.rejected.take_if(|rejected| rejected.call.uid == uid) else { return };
         match result {
@@ -206,7 +206,7 @@ impl Candidates {
         self.0.extend(pending.cloned());
     }
 
-    /// Returns all pending preemptors without a plan in flight, in order.
+    /// Returns all pending preemptors without a plan in flight, in the order in which they are decided.
     pub fn preemptors(&mut self, model: &Model, flights: &Flights, scheduler_names: &[String]) -> Vec<Preemptor> {
         let cluster = &model.cluster;
         let mut order: Vec<(Reverse<i32>, i64, Preemptor)> = Vec::new();

@@ -97,7 +97,7 @@ impl Round {
         true
     }
 
-    /// Ends a pass after all preemptors, which took this long.
+    /// Ends a pass in which every preemptor was considered, and which took `took`.
     pub fn end(&mut self, now: Instant, took: Duration) {
         self.spent += took;
         if self.without_time_limit || self.resting {

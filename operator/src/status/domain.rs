@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Maximum number of values that a sentence names.
 const NAMED: usize = 4;
 
-/// Returns the domain of the bound pods; `None` if they are not in one domain.
+/// Returns the topology domain in which the bound pods of a PodGroup are; `None` if they are not in one.
 pub(super) fn bound(facts: &GroupFacts<'_>) -> Option<StoredDomain> {
     let (cluster, group) = (&facts.model.cluster, facts.group);
     let key = group.topology.as_deref()?;

@@ -161,7 +161,7 @@ fn count(facts: &GroupFacts<'_>) -> PodCounts {
     counts
 }
 
-/// Returns a count of a status as a number of pods.
+/// Converts a count in a status to a number of pods; a negative one is 0.
 fn size(count: i32) -> usize {
     usize::try_from(count).unwrap_or_default()
 }
@@ -396,7 +396,7 @@ fn capacity(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
     Some((false, Reason::CapacityNotNeeded, conditions::capacity::not_needed().to_owned()))
 }
 
-/// Returns live members with a lower priority than the PodGroup's.
+/// Returns the live members whose priority is lower than the PodGroup's.
 fn below<'a>(facts: &GroupFacts<'a>) -> impl Iterator<Item = &'a Pod> + use<'a> {
     let group = facts.group;
     facts.model.cluster.members(&group.key).filter(|pod| pod.live() && group.is_above(pod))

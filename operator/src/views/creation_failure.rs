@@ -20,7 +20,7 @@ pub struct CreationFailure {
 }
 
 impl CreationFailure {
-    /// Reads an event; `None` if it reports something else.
+    /// Reads an event of a controller that could not create a pod; `None` for any other event.
     pub fn of(event: &Event) -> Option<Self> {
         let regarding = event.regarding.as_ref()?;
         let (kind, name) = (regarding.kind.as_deref()?, regarding.name.as_deref()?);

@@ -27,7 +27,7 @@ pub struct GangPod {
 }
 
 impl GangPod {
-    /// Reads these fields; `None` if the pod has no group, or one that its user named.
+    /// Reads the gang that a pod asks for by its label and annotations; `None` if it asks for none, or names its PodGroup itself.
     pub fn of(pod: &Pod) -> Option<Self> {
         let label = |key: &str| pod.labels().get(key).map(String::as_str);
         if label(LABEL_GANG) != Some("true") {
@@ -47,7 +47,7 @@ impl GangPod {
         })
     }
 
-    /// Returns true if the pod can belong to the owner with this UID.
+    /// Returns true if the pod belongs to the owner with this UID, or its owner's UID is unknown.
     pub fn is_of(&self, uid: &str) -> bool {
         self.origin.uid.as_deref().is_none_or(|own| own == uid)
     }

@@ -122,7 +122,7 @@ impl ApiLedger {
         Self { client, turn: Mutex::default() }
     }
 
-    /// Reads, changes and writes the budget; repeats this on a conflict.
+    /// Reads a budget, changes it and writes its status, again if it changed meanwhile. `Ok(Err(..))` is what `change` returned instead.
     async fn change<T>(
         &self,
         namespace: &str,

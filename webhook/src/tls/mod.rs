@@ -30,7 +30,7 @@ impl Certificate {
         self.0.load().is_some()
     }
 
-    /// Returns when the certificate expires, in seconds since the epoch.
+    /// Returns when the loaded certificate expires, in seconds since the epoch; `None` if none is loaded.
     pub fn until(&self) -> Option<i64> {
         let certified = self.0.load_full()?;
         let (_, leaf) = x509_parser::parse_x509_certificate(certified.cert.first()?).ok()?;

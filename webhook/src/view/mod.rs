@@ -138,7 +138,7 @@ pub struct RequestView<'a> {
 }
 
 impl<'a> RequestView<'a> {
-    /// Combines the view with what was looked up.
+    /// Combines the view with the objects that were looked up. If both have an object, that of the view counts.
     pub fn with(view: &'a View, found: &'a LookedUp) -> Self {
         let mut classes = Cow::Borrowed(&view.classes);
         for class in &found.classes {

@@ -105,7 +105,7 @@ impl SharedView {
         watches.map(|(bit, name)| (*name, broken.get(bit).map_or(Duration::ZERO, Instant::elapsed))).collect()
     }
 
-    /// Marks a watch as broken since this moment, unless it has been longer.
+    /// Records that a watch is broken since `since`, unless it has been broken longer.
     pub(crate) fn mark_broken(&self, bit: u8, since: Instant) {
         let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
         broken.entry(bit).or_insert(since);
@@ -121,7 +121,7 @@ impl SharedView {
         self.wait_for(GUARD).await;
     }
 
-    /// Waits until all these watches have listed their kinds.
+    /// Waits until all watches of the set of bits `wanted` have listed their kinds.
     async fn wait_for(&self, wanted: u8) {
         let mut changes = self.synced.subscribe();
         // The sender lives as long as `self`, so that this cannot fail.
@@ -164,7 +164,7 @@ async fn follow<K: Viewed + Resource<DynamicType = ()>>(client: Client, view: Ar
     follow_until::<K>(Api::all(client), &view, |_| false).await;
 }
 
-/// Watches one kind until an error says that this is the end.
+/// Lists and watches one kind, again after each failure, until `is_end` returns true for one.
 async fn follow_until<K: Viewed>(api: Api<K>, view: &SharedView, is_end: impl Fn(&WatchFailure) -> bool) {
     let (shortest, longest) = PAUSE;
     let mut pause = shortest;
@@ -256,7 +256,7 @@ fn apply<K: Viewed>(event: Event<DecodedObject<K>>, listed: &mut View, view: &Sh
     }
 }
 
-/// Returns the object, or the metadata of one that cannot be read.
+/// Returns the decoded object; for one that could not be decoded, logs the error and returns its metadata.
 fn readable<K: Viewed>(object: DecodedObject<K>) -> Result<K, Box<ObjectMeta>> {
     object.0.map_err(|invalid| {
         let (namespace, name) = (&invalid.metadata.namespace, &invalid.metadata.name);

@@ -23,7 +23,7 @@ const FIELDS: [(&str, &str); 2] = [
     ("lifecycle.preStop.sleep (feature gate PodLifecycleSleepAction)", "/spec/containers/0/lifecycle/preStop/sleep"),
 ];
 
-/// Reads everything.
+/// Reads everything that the checks before an installation judge.
 ///
 /// # Errors
 /// The API server cannot be reached.
@@ -139,7 +139,7 @@ async fn pod(api: &Api, namespace: &str, class: &str, values: &Values) -> Result
     Ok(ProbePod { class: class.to_owned(), namespace: namespace.to_owned(), is_own, outcome })
 }
 
-/// Returns `None` if the namespace does not exist.
+/// Creates a pod in a dry run, and returns how the API server answered; `None` if the namespace does not exist.
 async fn create(api: &Api, namespace: &str, probe: &Value) -> Result<Option<DryRunResult>, CliError> {
     let path = format!("/api/v1/namespaces/{namespace}/pods?{DRY_RUN}");
     let error = match api.send::<Value>(Method::POST, &path, probe).await {

@@ -55,7 +55,7 @@ fn apis(facts: &ClusterState) -> Finding {
     }
 }
 
-/// Returns what a platform needs that no other finding is about.
+/// Returns the finding about the platform that the cluster runs on, for what no other check covers; `None` if the platform is unknown.
 fn platform(facts: &ClusterState, values: &Values) -> Option<Finding> {
     let platform = facts.platform?;
     Some(match platform {

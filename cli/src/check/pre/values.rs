@@ -83,7 +83,7 @@ impl Values {
         [self.text("/pods/priorityClassName")].into()
     }
 
-    /// Returns true if the chart creates a ResourceQuota that allows these classes.
+    /// Returns true if the chart creates a ResourceQuota that permits pods of its system classes.
     pub(super) fn quota(&self) -> bool {
         self.is_true("/priorityClassQuota/enabled")
     }

@@ -20,13 +20,13 @@ pub(in crate::check) fn kinds_missing(resources: &[&str]) -> Finding {
     Finding::fail("crds", message, "helm upgrade with crds.enabled=true, or kubectl apply -f crds/")
 }
 
-/// Failed: there is no webhook configuration of this kind.
+/// Failed: there is no webhook configuration `giveway` of this kind of Kubernetes.
 pub(in crate::check) fn no_configuration(kind: &str) -> Finding {
     let message = format!("There is no {kind} giveway, so the API server does not call Giveway's webhook.");
     Finding::fail("webhook", message, "Install the chart.")
 }
 
-/// Warning: the webhook configuration of this kind could not be read.
+/// Warning: the webhook configuration `giveway` of this kind of Kubernetes could not be read. `why` is the error.
 pub(in crate::check) fn configuration_unknown(kind: &str, why: &str) -> Finding {
     unknown("webhook", &format!("{kind} giveway"), why)
 }
@@ -57,7 +57,7 @@ pub(in crate::check) fn admission_is_not_reached(namespace: &str, port: u16, sai
     Finding::fail("webhook", api_server_says(said), remedy)
 }
 
-/// Returns what the API server says about a webhook that fails.
+/// Returns the sentence that admission does not work, with the words of the API server.
 fn api_server_says(said: &str) -> String {
     format!("Admission does not work; the API server says: {said}")
 }
@@ -67,7 +67,7 @@ fn webhook_pods(namespace: &str) -> String {
     format!("kubectl -n {namespace} get pods,endpointslices -l app.kubernetes.io/component=webhook")
 }
 
-/// Warning: the class could not be created in a dry run.
+/// Warning: no PriorityClass could be created in a dry run, so it is not known whether the webhook answers. `why` is the error.
 pub(in crate::check) fn admission_unknown(why: &str) -> Finding {
     unknown("webhook", "Whether admission works", why)
 }

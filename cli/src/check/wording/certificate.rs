@@ -37,7 +37,7 @@ impl CertificateHolder<'_> {
         }
     }
 
-    /// Returns what to do if it is not renewed.
+    /// Returns what the user can do about a certificate that is not renewed.
     fn remedy(&self) -> String {
         let Self { namespace, secret, .. } = self;
         match self.renewer {

@@ -80,7 +80,7 @@ fn although_managed(class: &ClassSummary) -> &'static str {
     }
 }
 
-/// Returns what to do about such a class.
+/// Returns what to do about a class that preempts through kube-scheduler; a class without a name stands for pods without a class.
 fn instead(class: &ClassSummary) -> String {
     match class.name.as_str() {
         "" => "Create a managed class with globalDefault: true.".to_owned(),

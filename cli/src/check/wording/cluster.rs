@@ -53,7 +53,7 @@ pub(in crate::check) fn no_capacity_requested(autoscaler: Autoscaler) -> Finding
     Finding::warn("autoscaler", message, remedy)
 }
 
-/// Returns which API of the autoscaler is served.
+/// Returns which API of the autoscaler is served, as the beginning of a sentence.
 fn served(autoscaler: Autoscaler) -> &'static str {
     match autoscaler {
         Autoscaler::ProvisioningRequests => "ProvisioningRequests are served",
@@ -70,7 +70,7 @@ pub(in crate::check) fn no_gang_tried(namespace: &str) -> Finding {
     )
 }
 
-/// Passed: both pods got a node after this time.
+/// Passed: both pods of the test gang got a node after `waited`.
 pub(in crate::check) fn gang_started(waited: Duration) -> Finding {
     let message = format!(
         "A gang of two pods stayed gated until both existed, and both got a node after {:.1} s.",

@@ -4,7 +4,7 @@ use super::unknown;
 use crate::check::finding::Finding;
 use giveway_crds::wording::agree;
 
-/// Warning: the version of the API server could not be read, or says this.
+/// Warning: the version of the API server could not be read or understood. `why` is the error.
 pub(in crate::check) fn kubernetes_unknown(why: &str) -> Finding {
     unknown("kubernetes", "The version of Kubernetes", why)
 }

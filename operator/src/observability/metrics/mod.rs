@@ -131,7 +131,7 @@ impl Metrics {
         self.classes.label(name, exists)
     }
 
-    /// Counts a decision or the end of a plan.
+    /// Counts a decision or the end of a plan by its reason.
     pub fn outcome(&self, reason: Reason) {
         self.count(&catalogue::OUTCOMES, &[reason.as_str()]);
     }
