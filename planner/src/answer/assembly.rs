@@ -68,7 +68,8 @@ fn fetch(problem: &Problem<'_>, units: &[UnitIndex]) {
     std::hint::black_box(bytes.fold(0, |seen, byte| seen ^ byte));
 }
 
-/// Returns the leaving pods that must terminate before the members fit.
+/// Returns the keys of the leaving pods that must terminate before the members in `placed` fit; `ranks` are the nodes of `placed`. Leaving
+/// pods beside which the members fit are added to `room`.
 fn awaited(
     problem: &Problem<'_>,
     room: &mut Occupancy<'_>,
@@ -92,7 +93,8 @@ fn awaited(
     list
 }
 
-/// Returns a victim with its explanation. `reasons` caches the explanations of single pods by priority: many pods share one.
+/// Returns the plan's entry for a unit, with the reason why it is evicted. `ranks` are the nodes of the placement, `violating` the victims
+/// that violate a budget. `reasons` caches the reasons of single pods by priority, because many pods share one.
 fn victim(
     problem: &Problem<'_>,
     unit: usize,
@@ -122,7 +124,8 @@ fn victim(
     }
 }
 
-/// Why a unit was chosen; `needed` of its pods run on nodes of the placement.
+/// Returns the sentence why a unit is evicted for a preemptor of the priority `preemptor`; `needed` is the number of the unit's pods on
+/// nodes of the placement.
 fn why(unit: &Unit, preemptor: i32, needed: usize) -> String {
     let below = format!("Its priority {} is below {preemptor}", unit.priority);
     match unit.kind {

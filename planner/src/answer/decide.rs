@@ -38,8 +38,8 @@ fn too_much(cluster: &Cluster, demand: &Demand) -> Option<Unknown> {
     Some(of_members(cluster, demand, vec![format!("pod {} has {excess}", pod.key.name)]))
 }
 
-/// Returns the decision for members whose feasibility only kube-scheduler knows: no pod is evicted. A group with a topology constraint is not
-/// left to kube-scheduler, which would not keep its members within one domain.
+/// Returns the decision for members whose feasible nodes only kube-scheduler can determine: no pod is evicted. A group with a topology
+/// constraint is not left to kube-scheduler, which would not keep its members within one domain.
 fn unlooked(cluster: &Cluster, demand: &Demand, unknown: Unknown) -> Decision {
     if demand.domains.is_none() {
         return Decision::Unknown(unknown);
@@ -48,7 +48,7 @@ fn unlooked(cluster: &Cluster, demand: &Demand, unknown: Unknown) -> Decision {
     for_want_of(unknown, Shortfall { needed, priority, nodes, ..Shortfall::default() })
 }
 
-/// Returns a shortfall whose cause is unknown requirements.
+/// Returns the decision that the preemptor is unschedulable, with its unknown requirements as the cause.
 fn for_want_of(unknown: Unknown, shortfall: Shortfall) -> Decision {
     let unknown = Some(unknown.why.join("; ").into());
     Decision::Unschedulable(Shortfall { unknown, ..shortfall })

@@ -18,7 +18,7 @@ use smol_str::SmolStr;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// A domain, and its nodes.
+/// A topology domain with its nodes, as a place for all members.
 pub(super) struct DomainNodes {
     /// Name of the domain in explanations.
     pub(super) name: String,
@@ -42,7 +42,7 @@ pub(super) fn decide(question: &Question<'_>) -> Option<Decision> {
     Some(plan.map_or_else(|| shortfall(question, &parts), |plan| Decision::Preempt(Box::new(plan))))
 }
 
-/// Returns the domains that the group's topology constraint permits, by name.
+/// Returns the domains that the group's topology constraint permits, by name; `None` if there is no such constraint.
 pub(super) fn parts(question: &Question<'_>) -> Option<Vec<DomainNodes>> {
     let domains = question.demand.domains.as_ref()?;
     let mut values = by_value(question, &domains.key);
@@ -56,8 +56,8 @@ pub(super) fn parts(question: &Question<'_>) -> Option<Vec<DomainNodes>> {
     Some(values.into_iter().map(part).collect())
 }
 
-/// The domains among which pod affinity lets the members choose one, by name: members of one class with affinity to each other, of which
-/// none is bound yet.
+/// Returns the domains, by name, of which pod affinity makes the members choose one: members of one class with affinity to each other, of
+/// which none is bound yet. `None` if the members are not of this kind.
 fn debounced(question: &Question<'_>) -> Option<Vec<DomainNodes>> {
     let (cluster, members) = (question.cluster, &question.demand.members);
     let first = *members.first()?;
@@ -70,7 +70,7 @@ fn debounced(question: &Question<'_>) -> Option<Vec<DomainNodes>> {
     Some(by_value(question, key).into_iter().map(part).collect())
 }
 
-/// Returns the nodes by their value of a label.
+/// Groups the nodes by their value of the label `key`. Nodes without the label are left out.
 fn by_value<'q>(question: &Question<'q>, key: &str) -> BTreeMap<&'q str, Vec<Rank>> {
     let mut values: BTreeMap<&str, Vec<Rank>> = BTreeMap::new();
     for rank in 0..question.nodes.len() {
@@ -95,7 +95,8 @@ impl DomainNodes {
     }
 }
 
-/// Returns the placement without evictions in the domain where most members fit; among equal ones in the tightest domain.
+/// Returns the placement without evictions in the domain where most members fit; among equal ones in the tightest domain. `None` if enough
+/// members fit in no domain.
 fn fit_now(question: &Question<'_>, parts: &[DomainNodes]) -> Option<Decision> {
     let mut open: Vec<&DomainNodes> = parts.iter().filter(|part| question.could_fit(&part.ranks, When::Now)).collect();
     let places =
@@ -127,8 +128,8 @@ fn fit_then(question: &Question<'_>, parts: &[DomainNodes]) -> Option<Plan> {
     tried.find_map(|part| Some(within(question.fit_then(&part.ranks)?, part.domain.as_ref())))
 }
 
-/// Returns the domains to try: the first ones, and then those with the largest capacity. The capacity of a domain is an upper bound, which
-/// ignores ports, inter-pod constraints, and members of different classes.
+/// Returns the domains that are tried: the first `MOST_DOMAINS_TRIED` of `parts`, and of the others the `ROOMIEST_DOMAINS_TRIED` for which
+/// `places` returns the largest capacity. That is an upper bound, which ignores ports, inter-pod constraints, and members of other classes.
 fn first_and_roomiest<'p>(
     question: &Question<'_>,
     mut parts: Vec<&'p DomainNodes>,
@@ -143,13 +144,13 @@ fn first_and_roomiest<'p>(
     parts
 }
 
-/// Records the topology domain in a plan.
+/// Returns the plan with this topology domain recorded in it; `None` if only pod affinity keeps the members together.
 fn within(mut plan: Plan, domain: Option<&Domain>) -> Plan {
     plan.domain = domain.cloned();
     plan
 }
 
-/// Returns the plan with the cheapest victims in any domain.
+/// Returns the plan with the cheapest victims in any domain; `None` if no domain has a plan.
 fn preempt(question: &Question<'_>, parts: &[DomainNodes]) -> Option<Plan> {
     let when = When::Without(EVERYBODY);
     let large: Vec<&DomainNodes> = parts.iter().filter(|part| question.could_fit(&part.ranks, when)).collect();
@@ -208,7 +209,7 @@ fn preempt(question: &Question<'_>, parts: &[DomainNodes]) -> Option<Plan> {
 /// [`Prospects::least`]: crate::index::Prospects::least
 type Level = Option<(usize, Option<i32>)>;
 
-/// Returns the lower bounds by which domains are sorted; `None` if there are no bounds.
+/// Returns the lower bounds by which the domains are sorted first; `None` if all nodes are searched anyway.
 fn level(question: &Question<'_>, part: &DomainNodes) -> Level {
     question.prospects.map(|prospects| prospects.least(&part.ranks))
 }
@@ -219,12 +220,13 @@ pub(super) fn bound(question: &Question<'_>, part: &DomainNodes) -> Option<Cost>
     level(question, part).map(|level| least(question, part, level))
 }
 
-/// What every plan in any of some domains costs at least; `None` without domains.
+/// Lower bound on the cost of every plan in the domains that were recorded so far; `None` if no domain was.
 #[derive(Default)]
 struct Open(Option<CostBound>);
 
 impl Open {
-    /// Records two lower bounds on the cost of the plans in a domain; `None` if there is no bound.
+    /// Records a domain with two lower bounds on the cost of its plans, of which the higher one counts. `least` is `None` if there is only
+    /// `found`.
     fn note(&mut self, least: Option<Cost>, found: CostBound) {
         let least = least.map_or(found, |least| least.bound().max(found));
         self.0 = Some(self.0.map_or(least, |known| known.min(least)));
@@ -246,7 +248,8 @@ fn in_order<'p>(
     order
 }
 
-/// Returns a lower bound on the cost of victims in a domain.
+/// Returns a lower bound on the cost of victims in a domain, given the lower bounds of its [`Level`]: on the number of budget violations,
+/// and on the highest priority of a victim, which is `None` if that is not known.
 fn least(question: &Question<'_>, part: &DomainNodes, (violations, ceiling): (usize, Option<i32>)) -> Cost {
     let &Question { cluster, nodes, in_flight, demand, .. } = question;
     match ceiling {

@@ -7,23 +7,27 @@ use crate::problem::Problem;
 use std::collections::BTreeMap;
 use std::iter::once;
 
-/// Explains why no choice was found. `all` are all nodes.
+/// Explains why no node can be freed for the critical add-on `pod`. `fates` says for each unit whether it may be
+/// evicted; `looked` are the numbers of nodes that were searched, and of those that evictions could free.
 pub(super) fn hopeless(
     problem: &Problem<'_>,
-    all: &Nodes<'_>,
+    all_nodes: &Nodes<'_>,
     pod: &Pod,
     fates: &[Fate],
     looked: (usize, usize),
 ) -> Hopeless {
     let mut counts: BTreeMap<Refusal, usize> = BTreeMap::new();
-    (0..all.len()).filter_map(|rank| unsuitable(pod, all.at(rank))).for_each(|r| *counts.entry(r).or_default() += 1);
+    (0..all_nodes.len())
+        .filter_map(|rank| unsuitable(pod, all_nodes.at(rank)))
+        .for_each(|r| *counts.entry(r).or_default() += 1);
     let mut refusals: Vec<(usize, Refusal)> = counts.into_iter().map(|(refusal, n)| (n, refusal)).collect();
     refusals.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     let nearest = nearest(problem, pod, fates);
-    Hopeless { nodes: all.len(), unknown: Vec::new(), refusals, nearest, looked }
+    Hopeless { nodes: all_nodes.len(), unknown: Vec::new(), refusals, nearest, looked }
 }
 
-/// Returns the node that lacks least for the critical add-on after all permitted evictions.
+/// Returns the node that lacks least for the critical add-on after all permitted evictions; `None` if every node is
+/// infeasible whatever is evicted.
 fn nearest(problem: &Problem<'_>, pod: &Pod, fates: &[Fate]) -> Option<Nearest> {
     let class = problem.classes.first()?;
     let then = problem.room_then();

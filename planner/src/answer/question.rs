@@ -49,7 +49,8 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// Returns the plan with the bound; its explanation tells what is proven. Only `least-cost` searches for that.
+    /// Returns the plan with the lower bound on the cost; with the strategy `least-cost`, which searches for that bound, its explanation
+    /// also says what is proven. `None` if no plan was found.
     pub(super) fn told(self, context: &Context) -> Option<Plan> {
         let mut plan = self.plan?;
         plan.least = self.least.unwrap_or_default();
@@ -64,7 +65,7 @@ impl Attempt {
 pub(super) const EVERYBODY: i32 = i32::MAX;
 
 impl<'q> Question<'q> {
-    /// Creates the request on all nodes.
+    /// Creates the request of `demand` on all nodes: computes their occupancy, and starts with the full effort of a decision.
     pub(super) fn new(
         cluster: &'q Cluster,
         demand: &'q Demand,
@@ -90,14 +91,16 @@ impl<'q> Question<'q> {
         self.preempts() || self.context.waits
     }
 
-    /// Returns the problem on `nodes`, which are among `ranks`: all nodes of one domain, if the members must be placed within one.
+    /// Returns the preemption problem on `nodes`, a part of the nodes `ranks`. If the members must be placed within one domain, `ranks` are
+    /// all nodes of that domain.
     fn on<'p>(&'p self, nodes: &'p Nodes<'p>, ranks: &[Rank], effort: &Effort) -> Problem<'p> {
         let room = self.room(nodes, ranks);
         let problem = Problem::new(self.cluster, nodes, self.demand, self.context, self.in_flight, room, effort);
         Problem { elsewhere: Some(self.elsewhere), ..problem }
     }
 
-    /// Returns the occupancy of `nodes`, which are among `ranks`.
+    /// Returns the occupancy of `nodes`, a part of the nodes `ranks`, as it is now. If the members must be placed within one domain,
+    /// `ranks` are all nodes of that domain.
     fn room<'p>(&'p self, nodes: &'p Nodes<'p>, ranks: &[Rank]) -> Occupancy<'p> {
         let room = self.now.on(nodes);
         match (&self.demand.domains, ranks.first()) {
@@ -108,8 +111,9 @@ impl<'q> Question<'q> {
         }
     }
 
-    /// Places members of several classes one after the other on the first of some nodes where they fit; `leaving` pods there have terminated.
-    /// It is for those for which the careful placement finds nothing, or would take too much of the effort.
+    /// Places members of several classes one after the other on the first of some nodes where they fit, if the careful placement finds
+    /// nothing or would take too much effort. With `leaving`, the leaving pods there count as terminated. `None` if too few fit, or if all
+    /// members are of one class.
     fn first_fit(&self, ranks: &[Rank], leaving: bool) -> Option<Vec<(PodIndex, Rank)>> {
         if self.kinds < 2 {
             return None;
@@ -144,12 +148,12 @@ impl<'q> Question<'q> {
         (useful, all)
     }
 
-    /// Returns false if upper bounds exclude that enough members fit on some nodes.
+    /// Returns false if upper bounds show that not enough members fit on these nodes; true otherwise, also if there are no bounds.
     pub(super) fn could_fit(&self, ranks: &[Rank], when: When) -> bool {
         self.prospects.is_none_or(|prospects| prospects.could_fit(ranks, when))
     }
 
-    /// Returns placements on some of these nodes if enough members fit there without evictions.
+    /// Returns a placement on some of these nodes if enough members fit there without evictions; otherwise `None`.
     pub(super) fn fit_now(&self, ranks: &[Rank]) -> Option<Decision> {
         if !self.could_fit(ranks, When::Now) {
             return None;
@@ -267,7 +271,7 @@ impl<'q> Question<'q> {
         Attempt { plan: self.checked(&problem, room, found), least }
     }
 
-    /// Returns the plan if it passes the verification; otherwise the reason is recorded.
+    /// Returns the plan for a search result if it passes the verification; otherwise records the reason in `flaw` and returns `None`.
     fn checked(&self, problem: &Problem<'_>, room: Occupancy<'_>, found: Found) -> Option<Plan> {
         verified(problem, room, found).map_err(|flaw| self.flaw.borrow_mut().replace(flaw)).ok()
     }
@@ -298,7 +302,8 @@ impl<'q> Question<'q> {
     }
 }
 
-/// Returns placements for the needed number of members: placed greedily and, for small inputs, by trying every node for every member.
+/// Returns placements for at least the needed number of members: placed greedily and, for small inputs, by trying every node for every
+/// member. `None` if fewer fit.
 fn enough(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Vec<(PodIndex, Rank)>> {
     let placed = fill(problem, room).placed;
     if placed.len() >= problem.demand.need {

@@ -25,7 +25,7 @@ pub fn rank(priority: i32) -> i32 {
     priority.max(critical::PRIORITY)
 }
 
-/// Returns the pod if it is pending, not gated, and not a member of a group.
+/// Returns the pod with this key if it is pending, not gated, and not a member of a group; otherwise `None`.
 fn waiting<'a>(cluster: &'a Cluster, key: &ObjectKey) -> Option<(PodIndex, &'a Pod)> {
     let index = cluster.pod_index(key)?;
     let pod = cluster.pod_at(index)?;
@@ -98,7 +98,7 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
     }
 }
 
-/// Returns the first feasible node by name.
+/// Returns the first node by name on which the critical add-on fits beside the pods in `room`; `None` if there is none.
 fn open(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Rank> {
     let (class, member) = (problem.classes.first()?, *problem.demand.members.first()?);
     (0..problem.nodes.len()).find(|rank| class.unsuitable[*rank].is_none() && room.refuse(member, *rank).is_none())
@@ -155,7 +155,8 @@ fn eviction(problem: &Problem<'_>, member: PodIndex, choice: AddonVictims<'_>, l
     Eviction { plan, step: weight.step, shortened }
 }
 
-/// Returns the first node by name on which a critical add-on fits now.
+/// Returns the name of the first node, by name, on which the critical add-on with this key fits now; `None` if there is none, or the pod is
+/// not pending.
 pub fn room_for(cluster: &Cluster, key: &ObjectKey, context: &Context) -> Option<SmolStr> {
     let (member, pod) = waiting(cluster, key)?;
     let (demand, nodes) = (demand(member, pod), Nodes::new(cluster));

@@ -68,7 +68,8 @@ pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>, victims: &Probl
     }
 }
 
-/// Returns the guaranteed budgets because of which members of a preemptor do not fit, and the number of these members.
+/// Returns how many members would fit only after evictions that guaranteed budgets do not allow, and these budgets. `(0, [])` if `help`
+/// says that budgets are not the reason.
 fn withheld(problem: &Problem<'_>, help: Help) -> (usize, Box<[GuaranteedBudget]>) {
     let (units, need) = (&problem.potential.units, problem.demand.need);
     if help != Help::NotEnough(need) {
@@ -87,7 +88,7 @@ fn withheld(problem: &Problem<'_>, help: Help) -> (usize, Box<[GuaranteedBudget]
     (need.saturating_sub(kept).max(1), budgets.into_iter().map(named).collect())
 }
 
-/// Returns the insufficient resources of the nodes on which the fewest resources are insufficient.
+/// Returns the resources of which too little is free for `pod`, on those of the `usable` nodes that lack the fewest resources.
 fn lacking(now: &Layout<'_>, pod: &Pod, usable: &BTreeSet<Rank>) -> BTreeSet<ResourceId> {
     let lacks: Vec<Vec<ResourceId>> = usable.iter().map(|rank| now.room.lacks(pod, *rank)).collect();
     let fewest = lacks.iter().map(Vec::len).filter(|count| *count > 0).min();
@@ -107,7 +108,7 @@ fn freed(problem: &Problem<'_>, id: ResourceId, usable: &BTreeSet<Rank>) -> i128
     rows.filter(goes).filter_map(|(_, row)| cluster.class(row.class)).map(|class| class.requests.get(id)).sum()
 }
 
-/// Returns what preemption could do for the preemptor.
+/// Returns what preemption could do for the preemptor, given the problem with all units that may be evicted.
 fn help(problem: &Problem<'_>) -> Help {
     if problem.demand.policy == PreemptionPolicy::Never {
         return Help::without_preemption(problem.demand.optional);

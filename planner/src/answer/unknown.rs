@@ -16,7 +16,7 @@ pub(super) fn unknown(cluster: &Cluster, demand: &Demand) -> Option<Unknown> {
     (!why.is_empty()).then(|| of_members(cluster, demand, why.into_iter().collect()))
 }
 
-/// Returns these unknown requirements of the members.
+/// Returns the members of a demand with `why`, the requirements that the planner cannot evaluate, in words.
 pub(super) fn of_members(cluster: &Cluster, demand: &Demand, why: Vec<String>) -> Unknown {
     let pods = demand.members.iter().filter_map(|member| cluster.pod_at(*member));
     Unknown { members: pods.map(|pod| pod.key.clone()).collect(), why }

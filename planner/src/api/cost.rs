@@ -34,7 +34,7 @@ impl Cost {
         CostBound { budget_violations, highest_priority, priority_sum }
     }
 
-    /// Returns the criteria in the order in which costs are compared.
+    /// Returns a value by which costs are compared: the fields in the order of step 9.
     fn rank(&self) -> impl Ord {
         (
             self.budget_violations,
@@ -59,7 +59,8 @@ pub struct LostWork {
 }
 
 impl LostWork {
-    /// The work of a pod with these requests, which started so many seconds ago.
+    /// Returns the work that is lost with a pod: its GPUs times `seconds`, the time since it started, or the same of its CPU if it requests
+    /// no GPU.
     pub(crate) fn of(gpus: i128, millicores: i128, seconds: u64) -> Self {
         let times = |amount: i128| u64::try_from(amount.max(0)).unwrap_or(u64::MAX).saturating_mul(seconds);
         match gpus {
@@ -68,7 +69,7 @@ impl LostWork {
         }
     }
 
-    /// The sum of both.
+    /// Returns the work of both together, which does not exceed the largest `u64`.
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             gpu_seconds: self.gpu_seconds.saturating_add(other.gpu_seconds),
@@ -126,7 +127,7 @@ pub enum Criterion {
 }
 
 impl Criterion {
-    /// Returns the name as programs read it.
+    /// Returns the name of the criterion in JSON output, such as `HighestPriority`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BudgetViolations => "BudgetViolations",
@@ -181,7 +182,7 @@ impl CostBound {
     }
 }
 
-/// Returns the priority of a victim pod as it enters the sum: never negative.
+/// Returns a victim's priority plus 2^31, as it enters the sum of priorities: never negative.
 pub fn offset_priority(priority: i32) -> u64 {
     u64::try_from(i64::from(priority) + (1i64 << 31)).unwrap_or(0)
 }

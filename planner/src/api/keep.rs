@@ -3,7 +3,7 @@
 use crate::model::{Cluster, Pod, Taint};
 use giveway_crds::critical;
 
-/// Returns the taint for the pod with this UID as the planner reads it on nodes.
+/// Returns the taint by which Giveway reserves a node for the pod with this UID, in the planner's form.
 pub fn taint(uid: &str) -> Taint {
     let taint = critical::taint(uid);
     Taint { key: taint.key, value: taint.value.unwrap_or_default(), effect: taint.effect }

@@ -14,7 +14,7 @@ pub enum Preemptor {
 }
 
 impl Preemptor {
-    /// Returns the key of the group or pod.
+    /// Returns the namespace and name of the group or pod.
     pub fn key(&self) -> &ObjectKey {
         match self {
             Self::Group(key) | Self::Pod(key) => key,
@@ -77,7 +77,7 @@ impl Strategy {
         }
     }
 
-    /// Reads the name; `None` for anything else.
+    /// Parses the name of a strategy as [`Self::as_str`] returns it; `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|strategy| strategy.as_str() == text)
     }

@@ -298,7 +298,7 @@ impl Shortfall {
         )
     }
 
-    /// Lists an amount of each missing resource, with its name if `named`.
+    /// Lists for each missing resource what `amount` returns for it, separated by commas; with the resource's name if `named`.
     fn amounts(&self, amount: impl Fn(&Missing) -> i128, named: bool) -> String {
         let text = |missing: &Missing| {
             let amount = quantity::format(&missing.resource, amount(missing));

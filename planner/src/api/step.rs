@@ -16,7 +16,7 @@ impl Step {
     /// Every step, the first one first.
     pub const ALL: [Self; 3] = [Self::Gentle, Self::ShorterGrace, Self::Any];
 
-    /// Returns the number of the step, from 1.
+    /// Returns the number of the step, from 1 (the least disruptive).
     pub fn number(self) -> i32 {
         match self {
             Self::Gentle => 1,
@@ -25,7 +25,7 @@ impl Step {
         }
     }
 
-    /// Returns the effect on evicted pods, as half a sentence.
+    /// Returns what the step does to evicted pods, as a clause that completes a sentence.
     pub fn means(self) -> &'static str {
         match self {
             Self::Gentle => "no PodDisruptionBudget is violated, and no grace period is longer than 10 s",
@@ -36,12 +36,13 @@ impl Step {
         }
     }
 
-    /// The step of this number; the last one for any other.
+    /// Returns the step with this number; the last one for any number that no step has.
     pub fn of(number: i32) -> Self {
         Self::ALL.into_iter().find(|step| step.number() == number).unwrap_or(Self::Any)
     }
 
-    /// Returns the step of evictions with these numbers of budget violations and of shortened grace periods.
+    /// Returns the least disruptive step that permits evictions with `violations` budget violations and `shortened` shortened grace
+    /// periods.
     pub(crate) fn needed(violations: usize, shortened: usize) -> Self {
         match (violations, shortened) {
             (0, 0) => Self::Gentle,

@@ -15,7 +15,8 @@ use crate::search::{Found, Matrix, fill_rest, greedy_matrix, kep5710, least_cost
 use giveway_crds::policy::PreemptionPolicy;
 use std::sync::Arc;
 
-/// Decides; `None` if the general algorithm must decide.
+/// Decides for a preemptor whose members are all of one equivalence class, without host ports, pod affinity or topology spread. `None` if
+/// the preemptor is another one or the cached capacities do not suffice: the general algorithm must decide then.
 pub(super) fn decide(cluster: &Cluster, demand: &Demand, context: &Context) -> Option<Decision> {
     let first = *demand.members.first()?;
     let (id, example) = (cluster.row(first).class, cluster.pod_at(first)?);
@@ -86,7 +87,8 @@ struct FromCapacities<'d> {
 }
 
 impl FromCapacities<'_> {
-    /// Decides from the capacities alone; `None` if that is not possible.
+    /// Decides: by the numbers of members that fit now, or after terminations, if these are enough, or with victims on the relevant nodes.
+    /// `None` if the general algorithm must decide.
     fn decide(&mut self) -> Option<Decision> {
         let need = self.alike.demand.need as u64;
         let (now, then) = (self.capacities.totals.now, self.capacities.totals.then);
@@ -110,13 +112,14 @@ impl FromCapacities<'_> {
         if self.alike.demand.single { self.single() } else { self.gang() }
     }
 
-    /// Places the members on nodes with capacity for these numbers.
+    /// Assigns the members, in their order, to nodes: `open` has nodes with the number of members that fit on each. Further members stay
+    /// unplaced.
     fn fill(&self, open: impl Iterator<Item = (Rank, u32)>) -> Vec<(PodIndex, Rank)> {
         let places = open.flat_map(|(rank, fit)| std::iter::repeat_n(rank, fit as usize));
         self.alike.demand.members.iter().copied().zip(places).collect()
     }
 
-    /// Returns the preemption problem on some of the nodes, without potential victims.
+    /// Returns the preemption problem on `nodes`, without potential victims.
     fn problem<'p>(&'p self, nodes: &'p Nodes<'p>) -> Problem<'p> {
         let room = of_amounts(self.alike.cluster, nodes, self.alike.in_flight);
         let problem = Problem::new(
@@ -150,8 +153,8 @@ impl FromCapacities<'_> {
         assembly::decision(&problem, room, Found::by_waiting(placed))
     }
 
-    /// Searches victims on the nodes where members fit without the units up to the lowest sufficient priority (step 7). If units have to be
-    /// evicted whose budgets would be violated, it leaves the decision to the general algorithm.
+    /// Decides for a group with victims on the nodes where members fit without the units up to the lowest sufficient priority (step 7).
+    /// `None` if units have to be evicted whose budgets would be violated: the general algorithm decides then.
     fn gang(&mut self) -> Option<Decision> {
         let totals = &self.capacities.totals;
         let members = self.alike.demand.wanted;
@@ -172,8 +175,8 @@ impl FromCapacities<'_> {
         self.beside_units_at_risk(ceiling?, most)
     }
 
-    /// Searches victims up to a priority below which no choice violates no budget, counting what the budgets allow; `None` if the search
-    /// finds no choice without a violation.
+    /// Searches a plan for `most` members whose victims violate no budget and have at most the priority `ceiling`: no such plan exists with
+    /// a lower one. `None` if the search finds none.
     fn within_budgets(&self, ceiling: i32, most: usize) -> Option<Decision> {
         let nodes = self.useful_nodes(ceiling);
         let mut problem = self.problem(&nodes);
@@ -187,7 +190,8 @@ impl FromCapacities<'_> {
         Some(self.with_the_rest(&problem, room, found))
     }
 
-    /// Searches victims among the units that violate no budget if all of them are evicted, the most important first (step 6).
+    /// Searches a plan for `most` members whose victims have at most the priority `ceiling`, without the units that would violate a budget
+    /// if all units of lower priority than the preemptor's were evicted (step 6).
     fn beside_units_at_risk(&self, ceiling: i32, most: usize) -> Option<Decision> {
         let nodes = self.useful_nodes(ceiling);
         let mut problem = self.problem(&nodes);
@@ -215,8 +219,8 @@ impl FromCapacities<'_> {
         Some(self.with_the_rest(&problem, room, found))
     }
 
-    /// Returns the decision with further members on free capacity. Of those that exclude each other by anti-affinity, which is counted here,
-    /// none is added: they are placed when the others are bound.
+    /// Returns the decision for a search result, after placing further members on free capacity. Of members that exclude each other by
+    /// anti-affinity, which is counted here, none is added: they are placed when the others are bound.
     fn with_the_rest(&self, problem: &Problem<'_>, room: Occupancy<'_>, mut found: Found) -> Decision {
         if !self.capacities.apart {
             found.placed = fill_rest(problem, &room, found.placed, &found.victims);
@@ -224,7 +228,7 @@ impl FromCapacities<'_> {
         assembly::decision(problem, room, found)
     }
 
-    /// Returns the nodes where members fit without the units up to a priority.
+    /// Returns the nodes where at least one member fits after the eviction of all units of a priority up to `ceiling`.
     fn useful_nodes(&self, ceiling: i32) -> Nodes<'_> {
         let answers = self.capacities.nodes.iter().enumerate();
         let places = answers.filter(|(_, answer)| answer.up_to(ceiling) > 0).map(|(rank, _)| rank).collect();
@@ -274,14 +278,14 @@ impl FromCapacities<'_> {
     }
 }
 
-/// Returns the occupancy of some nodes, with the reservations there.
+/// Returns the occupancy of `nodes` for members without inter-pod constraints, with the reservations of others there.
 fn of_amounts<'n>(cluster: &'n Cluster, nodes: &'n Nodes<'n>, in_flight: &InFlight) -> Occupancy<'n> {
     let ranks = (0..nodes.len()).map(|rank| nodes.place(rank));
     Occupancy::of_amounts(cluster, nodes, &in_flight.reserved.among(cluster, ranks))
 }
 
-/// Calls `then` with what a strategy chooses on one node, which is searched unless it is `known`; `None` if there is no choice. Without
-/// `elsewhere`, the choice depends on the node alone.
+/// Searches victims on the node `rank` alone, or uses the result `known`, and calls `then` with the problem, that result, its cost, and the
+/// occupancy; `None` if no victims suffice. Without `elsewhere`, costs do not contain what the victims lose, which depends on other nodes.
 fn on_one_node<T>(
     alike: &Alike<'_>,
     elsewhere: Option<&Elsewhere<'_>>,

@@ -5,8 +5,8 @@ use crate::api::{Decision, Help, Missing, Shortfall};
 use giveway_crds::policy::PreemptionPolicy;
 
 impl FromCapacities<'_> {
-    /// Explains why not enough members fit. `None`, which leaves it to the general algorithm, if no node is large
-    /// enough for a member, or if at most one member fits on a node.
+    /// Explains from the cached capacities why not enough members fit. `None`, which leaves it to the general
+    /// algorithm, if no node is large enough for a member, or if at most one member fits on a node.
     pub(super) fn shortfall(&self) -> Option<Decision> {
         let (demand, totals, scale) = (self.alike.demand, &self.capacities.totals, &self.capacities.scale);
         if (totals.usable > 0 && totals.large == 0) || scale.cap == 1 {

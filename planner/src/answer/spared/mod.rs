@@ -55,7 +55,7 @@ struct Scene<'s, 'a> {
 }
 
 impl Scene<'_, '_> {
-    /// The node of the placement that a pod runs on.
+    /// Returns the node that a pod runs on, if it is a node of the placement; otherwise `None`.
     fn rank_of(&self, pod: PodIndex) -> Option<Rank> {
         let rank = self.nodes.rank(self.cluster.row(pod).node?);
         rank.filter(|rank| self.on.contains(rank))
@@ -136,7 +136,8 @@ fn leaving(scene: &Scene<'_, '_>) -> BTreeSet<UnitRef> {
     units
 }
 
-/// How many units of lower priority are elsewhere, and how many pods are there that are `above` it all, in sentences.
+/// Returns sentences with two counts, without those that are 0: `elsewhere` units of a lower priority than `priority` have no pod on the
+/// nodes of the placement, and `above` pods there have at least this priority.
 fn others(elsewhere: usize, above: usize, priority: i32) -> Vec<String> {
     let mut sentences = Vec::new();
     if elsewhere > 0 {

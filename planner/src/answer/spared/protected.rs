@@ -17,7 +17,8 @@ pub(super) struct Protected<'a> {
 }
 
 impl<'a> Protected<'a> {
-    /// Collects the pods on the nodes of the placement that are not leaving anyway.
+    /// Collects the units on the nodes of the placement that must not be evicted, and counts the pods there with at least the preemptor's
+    /// priority. Pods that are leaving anyway are left out.
     pub(super) fn new(scene: &Scene<'_, 'a>) -> Self {
         let (cluster, priority) = (scene.cluster, scene.demand.priority);
         let mut protected = Self { units: Vec::new(), above: 0 };
@@ -53,7 +54,8 @@ impl<'a> Protected<'a> {
     }
 }
 
-/// Returns why a unit is not evicted although its namespace is not protected.
+/// Returns why a unit that the model never evicts, in a namespace that is not protected, is not evicted: it is a mirror pod, or contains a
+/// critical add-on.
 fn stays(cluster: &Cluster, unit: &Unit<'_>) -> String {
     let critical = |pod: &&Pod| cluster.is_critical_addon(pod);
     match (unit.pods.iter().filter_map(|index| cluster.pod_at(*index)).find(critical), unit.kind) {
@@ -65,7 +67,7 @@ fn stays(cluster: &Cluster, unit: &Unit<'_>) -> String {
     }
 }
 
-/// Returns the unit with which a protected pod would have been evicted.
+/// Returns the unit that a pod would be evicted with if it could be evicted: its group in mode `PodGroup`, otherwise the pod alone.
 fn stands_with(cluster: &Cluster, index: PodIndex) -> UnitRef {
     if cluster.pod_at(index).is_some_and(|pod| pod.mirror) {
         return UnitRef::Pod(index);
@@ -74,7 +76,8 @@ fn stands_with(cluster: &Cluster, index: PodIndex) -> UnitRef {
     cluster.group_index_of(index).filter(whole).map_or(UnitRef::Pod(index), UnitRef::Group)
 }
 
-/// Returns the unit; also of a group that the model does not store as a unit, because one of its pods must not be evicted.
+/// Returns the unit for a reference, also of a group that the model does not store as a unit because one of its pods must not be evicted.
+/// `None` if it has no pods that stay.
 fn unit<'a>(scene: &Scene<'_, 'a>, reference: UnitRef) -> Option<Unit<'a>> {
     let cluster = scene.cluster;
     let group = match (cluster.unit(reference), reference) {
@@ -131,7 +134,7 @@ fn barred_by_several(cluster: &Cluster, unit: &Unit<'_>) -> String {
     )
 }
 
-/// Returns why a unit in a protected namespace is not evicted.
+/// Returns the sentence why a unit is not evicted if its namespace is protected; otherwise `None`.
 fn sheltered(cluster: &Cluster, unit: &Unit<'_>) -> Option<String> {
     let why = cluster.protection(&unit.key.namespace)?;
     Some(format!("No pod of its namespace is evicted: {why}."))

@@ -38,7 +38,8 @@ pub(super) struct Reasons<'r, 's, 'a> {
 }
 
 impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
-    /// Reads the nodes of the placement. `potential` has the units there, and the victims, which are `going`.
+    /// Computes what the reasons depend on. `potential` has the units on the nodes of the placement, and the victims; `going` are the
+    /// victims.
     pub(super) fn new(scene: &'r Scene<'s, 'a>, potential: &PotentialVictims<'a>, going: &[&Unit<'a>]) -> Self {
         let Scene { cluster, demand, in_flight, plan, .. } = scene;
         let budgets = Budgets::new(cluster, &potential.units, demand.priority, in_flight);
@@ -127,7 +128,8 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
         Some(names.join(", "))
     }
 
-    /// Returns a budget that is guaranteed against the preemptor, for the sentence about a unit.
+    /// Returns the budget with this number in `budgets`, which is guaranteed against the preemptor, with the priority that a preemptor
+    /// needs to evict this unit besides the victims.
     fn guarantee(&self, number: usize, unit: &Unit<'_>) -> GuaranteedBudget {
         let own = unit.threshold.filter(|_| self.budgets.guards(unit));
         GuaranteedBudget {
@@ -137,7 +139,7 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
         }
     }
 
-    /// Returns the nodes as words: the first by name, and how many others.
+    /// Returns the nodes `here` as words: the first by name, and the number of others.
     fn in_words(&self, here: &BTreeMap<Rank, Vec<PodIndex>>) -> String {
         let first = here.keys().next().map_or("", |rank| &*self.scene.nodes.at(*rank).name);
         match here.len() {
@@ -153,7 +155,8 @@ fn sentence(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
 }
 
-/// Returns the capacity of the nodes of the placement for the members, before and after the evictions.
+/// Returns for each node of the placement what the members lack there before the evictions, and whether they fit afterwards; `going` are
+/// the victims.
 fn places(scene: &Scene<'_, '_>, going: &[&Unit<'_>]) -> BTreeMap<Rank, Place> {
     let Scene { cluster, nodes, demand, in_flight, plan, placed, .. } = scene;
     let mut room = Occupancy::new(cluster, nodes, &demand.members, in_flight.held(cluster));
