@@ -4,10 +4,11 @@
 use crate::api::Refusal;
 use crate::model::{Exclusive, Node, Pod};
 
-/// Returns why two pods cannot be on one node; `None` if they can. Each port is looked up, because a pod may list thousands.
-pub(super) fn conflict(one: &Pod, other: &Pod) -> Option<Refusal> {
+/// Returns why two pods cannot be on one node: they have the same host port, or a claim that only one pod may use. `None` if they can. Each
+/// port is looked up in the other pod's sorted list, because a pod may list thousands.
+pub(super) fn conflict(pod: &Pod, other: &Pod) -> Option<Refusal> {
     let there = &other.constraints.exclusive;
-    one.constraints.exclusive.iter().find_map(|own| match own {
+    pod.constraints.exclusive.iter().find_map(|own| match own {
         Exclusive::Port { port, .. } => {
             let from = there.partition_point(|taken| taken.port().is_some_and(|taken| taken < *port));
             let mut equal = there[from..].iter().take_while(|taken| taken.port() == Some(*port));

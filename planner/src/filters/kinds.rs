@@ -6,7 +6,7 @@ use super::pod_affinity::AffinityTerms;
 use crate::model::{AffinityTerm, Cluster, Constraints, Pod, PodIndex, Selector};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The members, by class.
+/// The members by class: those of one class are equal for all inter-pod constraints.
 pub(super) struct Kinds<'a> {
     /// One member of each class, in the order of the members.
     pub(super) examples: Vec<&'a Pod>,
@@ -17,7 +17,8 @@ pub(super) struct Kinds<'a> {
 }
 
 impl<'a> Kinds<'a> {
-    /// Returns the classes of members, given these terms of other pods and the members' own constraints.
+    /// Groups `members` into classes: those with equal constraints that are matched by the same terms in `others`, the
+    /// affinity terms of other pods, and by the same selectors of the members themselves.
     pub(super) fn new(cluster: &'a Cluster, members: &[PodIndex], others: &BTreeSet<&'a AffinityTerm>) -> Self {
         let classes: BTreeSet<_> = members.iter().map(|member| cluster.row(*member).class).collect();
         let constraints = || classes.iter().filter_map(|class| Some(&cluster.class(*class)?.constraints));

@@ -3,7 +3,7 @@
 use crate::model::{Pod, Selector};
 use std::collections::BTreeSet;
 
-/// Names of labels.
+/// The keys of the labels that some selectors read.
 pub(super) struct SelectorLabels<'a>(BTreeSet<&'a str>);
 
 impl<'a> SelectorLabels<'a> {

@@ -26,7 +26,7 @@ pub(crate) type NodeDomains = SmallVec<[DomainNumber; 4]>;
 /// No domain.
 pub(super) const NOWHERE: DomainNumber = DomainNumber::MAX;
 
-/// The counters that count a pod.
+/// Numbers of the counters that count a pod.
 type Marks = SmallVec<[u16; 4]>;
 
 /// A label of nodes that makes domains.
@@ -51,8 +51,9 @@ enum CountedPods<'a> {
     Guards(&'a Pod),
 }
 
-/// The immutable part of a counter.
+/// What a counter counts: pods, by the domains of a topology key. It does not change while members are placed.
 struct CounterRule<'a> {
+    /// Index in [`Rules::keys`].
     key: usize,
     pods: CountedPods<'a>,
 }
@@ -66,12 +67,14 @@ struct Reach {
     over: Vec<bool>,
 }
 
-/// The constraints of a class of members, by counter.
+/// The inter-pod constraints of a class of members, each by the numbers of the counters on which it depends.
 #[derive(Default)]
 struct Looker {
     /// Counter, allowed skew, fewest domains, and whether the member counts itself.
     spread: Vec<(usize, usize, usize, usize)>,
+    /// By anti-affinity term of the members: the counter of the pods that it excludes.
     unwanted: Vec<usize>,
+    /// Counters of other pods whose anti-affinity terms exclude the members.
     guards: Vec<usize>,
     /// By affinity term the counter.
     wanted: Vec<usize>,
@@ -97,10 +100,12 @@ struct Rules<'a> {
     number_of_cells: usize,
 }
 
-/// The counts, by domain.
+/// What one counter has counted, by domain.
 #[derive(Clone, Default)]
 struct Counts {
+    /// Pods that are bound or placed there.
     there: Vec<u32>,
+    /// Pods that are only nominated to nodes there.
     held: Vec<u32>,
     /// Sums over all domains.
     total: u32,
@@ -199,12 +204,14 @@ impl<'a> Neighbours<'a> {
         Some(neighbours)
     }
 
-    /// Adds a pod to the counts, or removes it. `place` is the position of its node among all nodes; `held` says that it is only nominated.
+    /// Adds a pod to the counts (`more`), or removes it. `place` is the position of its node among all nodes; `held` says that it is only
+    /// nominated.
     pub(super) fn count(&mut self, cluster: &Cluster, index: PodIndex, place: Rank, more: bool, held: bool) {
         self.count_by(cluster, index, place, more, held, |_| true);
     }
 
-    /// Adds a pod to the counts of those counters for which `by` returns true, or removes it.
+    /// Adds a pod to the counts (`more`), or removes it, but only for the counters for which `by` returns true. `place` is the position of
+    /// its node among all nodes; `held` says that it is only nominated.
     fn count_by(
         &mut self,
         cluster: &Cluster,
@@ -263,7 +270,7 @@ impl<'a> Neighbours<'a> {
         Some(narrow)
     }
 
-    /// Returns true if a pod is counted anywhere.
+    /// Returns true if any counter counts the pod, so that its removal can matter for an inter-pod constraint.
     pub(super) fn knows(&self, cluster: &Cluster, index: PodIndex) -> bool {
         !self.rules.marks_of(cluster, index).is_empty()
     }
@@ -277,7 +284,8 @@ impl<'a> Neighbours<'a> {
         })
     }
 
-    /// Returns the anti-affinity counters, and the domains, of members that are placed.
+    /// Returns the counters of anti-affinity, each with the domain, that would reject these placed members if a pod that they count were
+    /// added to the domain. `placed` has positions among all nodes.
     pub(super) fn watched(&self, placed: impl Iterator<Item = (PodIndex, Rank)>) -> BTreeSet<(usize, DomainNumber)> {
         let mut watched = BTreeSet::new();
         for (member, place) in placed {
@@ -400,8 +408,8 @@ impl<'a> Neighbours<'a> {
         found.map(|(objection, counter)| (objection, Some(counter)))
     }
 
-    /// Returns the first constraint of a class that a node violates, with its counter; `held_too` says that nominated
-    /// pods count.
+    /// Returns the first constraint of a class of members that the node at the position `place` violates, with its counter; `None` if it
+    /// violates none. Nominated pods count if `held_too`.
     fn object_to(&self, looker: &Looker, place: Rank, held_too: bool) -> Option<(Objection, usize)> {
         let domain = |counter: usize| self.rules.keys[self.rules.rules[counter].key].of[place];
         let there = |counter: usize, domain: DomainNumber| match domain {
@@ -465,7 +473,7 @@ fn repelling<'a>(cluster: &'a Cluster, members: &[PodIndex], held: &[PodIndex]) 
 }
 
 impl<'a> Rules<'a> {
-    /// Returns the number of a topology key; a new one is added with the domain of every node.
+    /// Returns the number of the topology key with this name. A new key is added, with the domain of every node.
     fn key(&mut self, nodes: &Nodes<'a>, name: &'a str) -> usize {
         if let Some(known) = self.keys.iter().position(|key| key.name == name) {
             return known;
@@ -482,7 +490,7 @@ impl<'a> Rules<'a> {
         self.keys.len() - 1
     }
 
-    /// Adds a counter and returns its number.
+    /// Adds a counter of `pods` by the domains of the topology key with the number `key`, and returns the counter's number.
     fn add(&mut self, key: usize, pods: CountedPods<'a>) -> usize {
         self.rules.push(CounterRule { key, pods });
         self.rules.len() - 1
@@ -519,7 +527,8 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Adds the counters of a class of members, given one of its pods. Returns the constraints of the class.
+    /// Adds the counters that a class of members needs, given one of its pods and the anti-affinity terms of other pods. Returns the
+    /// constraints of the class.
     fn looker(
         &mut self,
         cluster: &Cluster,
@@ -560,7 +569,8 @@ impl<'a> Rules<'a> {
         looker
     }
 
-    /// Returns the scope of a counter for members that may be placed on any node.
+    /// Returns which nodes and domains a counter for a spread constraint covers, if members may be placed on any node; an empty value for
+    /// other counters.
     fn reach(&self, nodes: &Nodes<'a>, rule: &CounterRule<'a>) -> Reach {
         let CountedPods::Peers(pod, number) = rule.pods else { return Reach::default() };
         let constraints = &pod.constraints.spread;
@@ -661,7 +671,7 @@ impl<'a> Rules<'a> {
         Some(list)
     }
 
-    /// Returns the counters that count a pod: as stored, or computed for a pod without a node that is not stored.
+    /// Returns which counters count a pod: as stored by [`Self::mark`], or computed for a pod without a node that is not stored.
     fn marks_of(&self, cluster: &Cluster, index: PodIndex) -> Cow<'_, [u16]> {
         match self.marks.get(index as usize) {
             Some(set) if *set > 0 => Cow::Borrowed(&self.sets[*set as usize - 1]),
@@ -670,7 +680,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Returns the counters that count a pod.
+    /// Computes which counters count a pod, by comparing it with the rule of each; none if the pod does not exist.
     fn find_marks(&self, cluster: &Cluster, index: PodIndex) -> Marks {
         let Some(pod) = cluster.pod_at(index) else { return Marks::new() };
         let counted = |rule: &CounterRule<'_>| match rule.pods {
@@ -701,7 +711,7 @@ impl Counts {
         Self { there: vec![0; key.domains], held: vec![0; key.domains], least, domains, ..Self::default() }
     }
 
-    /// Adds a pod to the counts of a domain, or removes it; `held` says that it is only nominated.
+    /// Adds a pod to the counts of a domain (`more`), or removes it; `held` says that it is only nominated.
     fn change(&mut self, domain: usize, more: bool, held: bool) {
         let (count, total) = if held {
             (&mut self.held[domain], &mut self.total_held)
@@ -731,7 +741,7 @@ impl Counts {
         self.there[domain] + if held_too { self.held[domain] } else { 0 }
     }
 
-    /// Returns the counts of the two domains with the fewest pods.
+    /// Returns the pod counts of the two domains with the fewest pods, the lower one first; 0 if there are no domains.
     fn two_fewest(&self) -> [u32; 2] {
         let mut least = self.least.iter();
         match (least.next(), least.next()) {
@@ -741,13 +751,14 @@ impl Counts {
         }
     }
 
-    /// Returns the lowest count of a domain.
+    /// Returns the number of pods in the domain with the fewest pods (the global minimum of a spread constraint); `usize::MAX` if there are
+    /// no domains.
     fn fewest(&self) -> usize {
         self.least.keys().next().map_or(usize::MAX, |count| *count as usize)
     }
 
-    /// Returns the global minimum of the domains, if this one has `here` pods. Nominated pods on other nodes do not raise it, because they
-    /// may never be bound there.
+    /// Returns the global minimum if `domain` has `here` pods and all other domains have theirs. Nominated pods on other nodes do not raise
+    /// it, because they may never be bound there.
     fn fewest_beside(&self, domain: usize, here: u32) -> usize {
         let own = self.there[domain];
         let mut counts = self.least.iter().filter(|(count, domains)| **count != own || **domains > 1);

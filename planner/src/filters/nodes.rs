@@ -5,12 +5,13 @@ use crate::model::{Cluster, Node, NodeIndex, PodIndex};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Position of a node in the order of names.
+/// Position of a node, from 0, in a list of nodes that is sorted by name ([`Nodes`]).
 pub(crate) type Rank = usize;
 /// A nomination: the pod, and the rank of its nominated node among all nodes.
 pub(crate) type Held = (PodIndex, Rank);
 
-/// The nodes by rank.
+/// A list of nodes, sorted by name: all nodes of the cluster, or some of them. A *rank* is a position in this list; a
+/// *place* is the position of the same node among all nodes.
 pub(crate) struct Nodes<'a> {
     cluster: &'a Cluster,
     order: &'a [(NodeIndex, Arc<Node>)],
@@ -24,26 +25,29 @@ struct Chosen {
     places: Vec<Rank>,
     /// By position among all nodes: one more than the rank here, or 0 if the node is not included. Empty if they are few.
     ranks: Vec<u32>,
+    /// Whether they are known to pass all filters that do not depend on other pods.
     suit: bool,
 }
 
 impl<'a> Nodes<'a> {
-    /// All nodes of a cluster.
+    /// Creates the list of all nodes of a cluster.
     pub(crate) fn new(cluster: &'a Cluster) -> Self {
         Self { cluster, order: cluster.node_order(), chosen: None }
     }
 
-    /// Some of the nodes of a cluster, given by their ranks among all of them, ascending.
+    /// Creates the list of some nodes of a cluster; `places` are their positions among all nodes, ascending.
     pub(crate) fn some(cluster: &'a Cluster, places: Vec<Rank>) -> Self {
         Self::chosen(cluster, places, false)
     }
 
-    /// Returns some of the nodes, which are known to pass all filters that do not depend on other pods.
+    /// Creates the list of some nodes that are known to pass all filters that do not depend on other pods; `places` are
+    /// their positions among all nodes, ascending.
     pub(crate) fn suitable(cluster: &'a Cluster, places: Vec<Rank>) -> Self {
         Self::chosen(cluster, places, true)
     }
 
-    /// Creates a list of some nodes; `places` are their ranks among all nodes, ascending.
+    /// Creates the list of some nodes; `places` are their positions among all nodes, ascending. `suit` says that they
+    /// are known to pass all filters that do not depend on other pods.
     fn chosen(cluster: &'a Cluster, places: Vec<Rank>, suit: bool) -> Self {
         let order = cluster.node_order();
         let mut ranks = Vec::new();
@@ -59,12 +63,13 @@ impl<'a> Nodes<'a> {
         self.chosen.as_ref().is_some_and(|chosen| chosen.suit)
     }
 
-    /// Returns the position of a node of this list among all nodes.
+    /// Returns the position among all nodes of the node with this rank in the list.
     pub(crate) fn place(&self, rank: Rank) -> Rank {
         self.chosen.as_ref().map_or(rank, |chosen| chosen.places[rank])
     }
 
-    /// The rank here of the node that has this rank among all nodes.
+    /// Returns the rank in this list of the node at this position among all nodes; `None` if the list does not contain
+    /// it.
     pub(crate) fn local(&self, place: Rank) -> Option<Rank> {
         match &self.chosen {
             None => Some(place),
@@ -73,7 +78,7 @@ impl<'a> Nodes<'a> {
         }
     }
 
-    /// Returns the number of nodes of the cluster.
+    /// Returns the number of all nodes of the cluster, also if this list has only some of them.
     pub(super) fn everywhere(&self) -> usize {
         self.order.len()
     }
@@ -83,32 +88,33 @@ impl<'a> Nodes<'a> {
         self.order.iter().flat_map(|(_, node)| node.labels.keys().map(String::as_str)).collect()
     }
 
-    /// The node that has this rank among all nodes.
+    /// Returns the node at this position among all nodes.
     pub(super) fn in_place(&self, place: Rank) -> &'a Node {
         &self.order[place].1
     }
 
-    /// The model's index of the node that has this rank among all nodes.
+    /// Returns the model's index of the node at this position among all nodes.
     pub(super) fn index_in_place(&self, place: Rank) -> NodeIndex {
         self.order[place].0
     }
 
-    /// Returns the number of nodes.
+    /// Returns the number of nodes in this list.
     pub(crate) fn len(&self) -> usize {
         self.chosen.as_ref().map_or(self.order.len(), |chosen| chosen.places.len())
     }
 
-    /// Returns the node with this rank, its position in this list.
+    /// Returns the node with this rank in the list.
     pub(crate) fn at(&self, rank: Rank) -> &'a Node {
         &self.order[self.place(rank)].1
     }
 
-    /// Returns the model's index of the node at a rank.
+    /// Returns the model's index of the node with this rank in the list.
     pub(crate) fn index(&self, rank: Rank) -> NodeIndex {
         self.order[self.place(rank)].0
     }
 
-    /// The rank of a node by the model's index; `None` when the node does not exist.
+    /// Returns the rank of the node with this index of the model; `None` if the node does not exist or the list does
+    /// not contain it.
     pub(crate) fn rank(&self, index: NodeIndex) -> Option<Rank> {
         self.local(self.cluster.rank_of(index)?)
     }

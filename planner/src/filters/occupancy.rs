@@ -53,7 +53,7 @@ impl<'a> Occupancy<'a> {
         occupancy
     }
 
-    /// Returns a copy that refers to these nodes.
+    /// Returns a copy of this occupancy that refers to the list `nodes`.
     pub(crate) fn on(&self, nodes: &'a Nodes<'a>) -> Self {
         Self { nodes, ..self.clone() }
     }
@@ -77,7 +77,7 @@ impl<'a> Occupancy<'a> {
         }
     }
 
-    /// Adds a pod to a node, or removes it.
+    /// Adds a pod to the node with this index of the model (`comes`), or removes it: updates free amounts, counts and host ports.
     fn change(&mut self, index: PodIndex, node: NodeIndex, comes: bool) {
         let cluster = self.cluster;
         let Some(class) = cluster.class(cluster.row(index).class) else { return };
@@ -115,7 +115,7 @@ impl<'a> Occupancy<'a> {
         self.neighbours.as_ref().map_or(0, |neighbours| neighbours.kind(member))
     }
 
-    /// Returns the counts for inter-pod constraints, if there are any.
+    /// Returns the counts for inter-pod constraints; `None` if no pod has such a constraint.
     pub(crate) fn neighbours(&self) -> Option<&Neighbours<'a>> {
         self.neighbours.as_ref()
     }
@@ -125,7 +125,7 @@ impl<'a> Occupancy<'a> {
         self.neighbours.as_ref().map_or(1, Neighbours::cells)
     }
 
-    /// Returns the cell of a node.
+    /// Returns the number of the cell that contains the node; see [`Self::cells`].
     pub(crate) fn cell(&self, rank: Rank) -> usize {
         self.neighbours.as_ref().map_or(0, |neighbours| neighbours.cell(self.nodes.place(rank)))
     }
@@ -138,7 +138,8 @@ impl<'a> Occupancy<'a> {
         neighbours.around(members, &places)
     }
 
-    /// Returns the inter-pod constraint that makes a node, and all nodes of its cell, infeasible for a member.
+    /// Returns the inter-pod constraint that makes a node, and all nodes of its cell, infeasible for a member; `None` if no such constraint
+    /// does.
     pub(crate) fn object(&self, member: PodIndex, rank: Rank) -> Option<Refusal> {
         let objection = self.neighbours.as_ref()?.object(member, self.nodes.place(rank))?;
         Some(match objection {
@@ -154,12 +155,13 @@ impl<'a> Occupancy<'a> {
         self.neighbours.as_ref()?.rejecting_counter(member, self.nodes.place(rank))
     }
 
-    /// Returns the state of a counter.
+    /// Returns the state of a counter, to find out later whether the members that it rejected may fit; `None` without inter-pod
+    /// constraints.
     pub(crate) fn counter_state(&self, counter: RejectingCounter) -> Option<CounterState> {
         self.neighbours.as_ref()?.counter_state(counter)
     }
 
-    /// Returns true if an inter-pod constraint refers to a pod.
+    /// Returns true if the inter-pod constraints of a member, or the pod's own against a member, count this pod.
     pub(crate) fn is_looked_at(&self, index: PodIndex) -> bool {
         self.neighbours.as_ref().is_some_and(|neighbours| neighbours.knows(self.cluster, index))
     }
@@ -169,7 +171,8 @@ impl<'a> Occupancy<'a> {
         self.neighbours.as_ref().is_some_and(|neighbours| neighbours.knows_from_afar(self.cluster, index))
     }
 
-    /// Returns the counters and domains to which no pod may be added while these members are placed.
+    /// Returns the counters of anti-affinity, each with a domain, that would reject these placed members if a pod that they count were
+    /// added to the domain.
     pub(crate) fn watched(&self, placed: &[(PodIndex, Rank)]) -> BTreeSet<(usize, u32)> {
         let places = placed.iter().map(|(member, rank)| (*member, self.nodes.place(*rank)));
         self.neighbours.as_ref().map_or_else(BTreeSet::new, |neighbours| neighbours.watched(places))
@@ -222,37 +225,37 @@ impl<'a> Occupancy<'a> {
         resources::how_many(&pod.requests, free.as_deref().unwrap_or(self.free.row(node)), limit)
     }
 
-    /// Returns what is free on a node, by number of the resource.
+    /// Returns the free amounts of a node, by number of the resource.
     pub(crate) fn free(&self, rank: Rank) -> &[i128] {
         self.free.row(self.nodes.index(rank))
     }
 
-    /// Puts a pod on a node, without asking whether it fits.
+    /// Puts a pod on a node, without checking whether it fits there.
     pub(crate) fn add(&mut self, index: PodIndex, rank: Rank) {
         self.change(index, self.nodes.index(rank), true);
     }
 
-    /// Removes a pod from a node.
+    /// Removes a pod from the node that it is bound to or was placed on.
     pub(crate) fn remove(&mut self, index: PodIndex, rank: Rank) {
         self.change(index, self.nodes.index(rank), false);
     }
 
-    /// The rank of the node that a pod is bound to.
+    /// Returns the rank of the node that a pod is bound to; `None` if it has no node, or that node is not in the list.
     pub(crate) fn rank_of(&self, index: PodIndex) -> Option<Rank> {
         self.nodes.rank(self.cluster.row(index).node?)
     }
 
-    /// Removes bound pods from their nodes.
+    /// Removes these bound pods from their nodes, as if they had terminated.
     pub(crate) fn take(&mut self, pods: &[PodIndex]) {
         self.change_all(pods, false);
     }
 
-    /// Puts bound pods back on their nodes.
+    /// Puts these bound pods back on their nodes: reverts [`Self::take`].
     pub(crate) fn put(&mut self, pods: &[PodIndex]) {
         self.change_all(pods, true);
     }
 
-    /// Puts pods on their nodes if `come` is true, or removes them.
+    /// Puts bound pods on their nodes (`come`), or removes them. Pods without a node are ignored.
     fn change_all(&mut self, pods: &[PodIndex], come: bool) {
         for pod in pods {
             if let Some(node) = self.cluster.row(*pod).node {
@@ -276,7 +279,8 @@ impl<'a> Occupancy<'a> {
         self.conflict(None, pod, rank)
     }
 
-    /// Returns why a pod on a node, other than `itself`, excludes this pod: by a host port or a claim for one pod.
+    /// Returns why a pod that is present on a node, other than `itself`, excludes this pod: by a host port, or by a claim that only one pod
+    /// may use. `None` if none does.
     fn conflict(&self, itself: Option<PodIndex>, pod: &Pod, rank: Rank) -> Option<Refusal> {
         if pod.constraints.exclusive.is_empty() {
             return None;
@@ -286,7 +290,7 @@ impl<'a> Occupancy<'a> {
         others.find_map(|other| exclusive::conflict(pod, self.cluster.pod_at(*other)?))
     }
 
-    /// Returns every resource of which a node has too little for a pod.
+    /// Returns the resources of which a node has too little free capacity for a pod.
     pub(crate) fn lacks(&self, pod: &Pod, rank: Rank) -> Vec<ResourceId> {
         let free = self.free(rank);
         pod.requests.iter().filter(|(id, amount)| free[usize::from(*id)] < *amount).map(|(id, _)| id).collect()

@@ -5,7 +5,8 @@ use super::nodes::{Nodes, Rank};
 use crate::model::{Cluster, Constraints, NodeTerm, Requirement};
 use std::collections::BTreeMap;
 
-/// The nodes by label and value, for the labels that were asked for.
+/// Index of nodes by label and value, to find the few nodes that a node selector or affinity allows. A label is indexed when it is first
+/// needed.
 pub(crate) struct Pins<'a> {
     cluster: &'a Cluster,
     nodes: &'a Nodes<'a>,
@@ -18,7 +19,8 @@ impl<'a> Pins<'a> {
         Self { cluster, nodes, by_key: BTreeMap::new() }
     }
 
-    /// Returns nodes of which all that pass the filters of the constraints are part, ascending; `None` if that can be any node.
+    /// Returns a list of nodes, ascending, that contains every node that these constraints allow, and possibly others; `None` if they may
+    /// allow any node.
     pub(crate) fn of(&mut self, constraints: &Constraints) -> Option<Vec<Rank>> {
         let mut fewest: Option<Vec<Rank>> = None;
         let mut note = |found: Option<Vec<Rank>>| {
@@ -37,7 +39,7 @@ impl<'a> Pins<'a> {
         fewest
     }
 
-    /// The nodes for which any term can hold.
+    /// Returns the nodes for which any of these terms can hold, ascending; `None` if a term can hold for any node.
     fn of_terms(&mut self, terms: &[NodeTerm]) -> Option<Vec<Rank>> {
         let mut all = Vec::new();
         for term in terms {
@@ -58,7 +60,7 @@ impl<'a> Pins<'a> {
         Some(all)
     }
 
-    /// Returns the rank of the node with this name.
+    /// Returns the rank of the node with this name; `None` if the list has no such node.
     fn named(&self, name: &str) -> Option<Rank> {
         self.nodes.rank(self.cluster.node_index(name)?)
     }

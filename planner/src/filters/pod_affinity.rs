@@ -58,7 +58,7 @@ impl<'a> AffinityTerms<'a> {
         all
     }
 
-    /// Returns the numbers of the terms that match a pod, ascending.
+    /// Returns the positions in the list of the terms that match a pod, ascending.
     pub(super) fn about(&self, cluster: &Cluster, pod: &Pod) -> Vec<usize> {
         let own = pod.labels.iter().filter_map(|label| self.by_label.get(&label));
         let asked = own.chain([&self.others]).flatten().copied();
@@ -68,7 +68,7 @@ impl<'a> AffinityTerms<'a> {
     }
 }
 
-/// Returns true if a term matches a pod.
+/// Returns true if the selector and the namespaces of an affinity or anti-affinity term match a pod.
 pub(crate) fn about(cluster: &Cluster, term: &AffinityTerm, pod: &Pod) -> bool {
     cluster.in_namespaces(&term.namespaces, &pod.key.namespace)
         && term.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))

@@ -5,7 +5,8 @@ use super::node_affinity::term_matches;
 use crate::api::Refusal;
 use crate::model::{Node, Pod};
 
-/// Returns a refusal if a volume does not allow the node: every volume must allow it, by any of its terms.
+/// Returns a refusal if a volume of the pod cannot be attached on the node: of every volume, at least one node term
+/// must hold.
 pub(super) fn refuse(pod: &Pod, node: &Node) -> Option<Refusal> {
     let mut pins = pod.constraints.volumes.iter();
     pins.any(|terms| !terms.iter().any(|term| term_matches(term, node))).then_some(Refusal::Volumes)

@@ -6,7 +6,7 @@ use crate::filters::{Nodes, Rank};
 use crate::model::{ClassId, Cluster, NodeIndex, PodIndex, Row, UnitRef};
 use crate::problem::InFlight;
 
-/// A pod that is evicted with a unit at risk.
+/// A pod of a unit whose eviction would violate a budget ([`Risk`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PodAtRisk {
     rank: Rank,
@@ -39,7 +39,7 @@ impl<'s> AtRisk<'s> {
         Self { cluster, in_flight, violations, priority, pods: Vec::new(), next: None }
     }
 
-    /// Lists those of all nodes; they must be asked for in the order of ranks.
+    /// Collects the pods at risk on all nodes at once. [`Self::on`] must then be called in ascending order of ranks.
     pub(crate) fn list(mut self, nodes: &Nodes<'_>) -> Self {
         for (unit, risk) in self.violations.all() {
             let found = match unit {
@@ -56,7 +56,7 @@ impl<'s> AtRisk<'s> {
         self
     }
 
-    /// Adds a pod to the list if a plan may evict it.
+    /// Adds a pod of a unit with this risk to the list, if a plan may evict it.
     fn push(&mut self, index: PodIndex, risk: Risk, nodes: &Nodes<'_>) {
         let row = self.cluster.row(index);
         if self.available(index, &row).is_some()
@@ -66,7 +66,7 @@ impl<'s> AtRisk<'s> {
         }
     }
 
-    /// Returns the unit of a pod if a preemptor of this priority may evict it.
+    /// Returns the unit that a pod is evicted with; `None` if a preemptor of this priority must not evict it.
     fn available(&self, index: PodIndex, row: &Row) -> Option<UnitRef> {
         self.in_flight.unit_of(index, row).filter(|_| row.priority < self.priority)
     }

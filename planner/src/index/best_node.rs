@@ -14,7 +14,8 @@ use crate::search::domains::fractional;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-/// Nodes by a lower bound on the cost of evictions there.
+/// Cache that finds the node with the cheapest evictions for a single pod: nodes sorted by a lower bound on that cost, and what was found
+/// on them.
 #[derive(Debug, Default)]
 pub(crate) struct BestNode {
     order: BTreeSet<(Cost, Rank)>,
@@ -58,17 +59,17 @@ pub(crate) struct Best {
 }
 
 impl BestNode {
-    /// Returns an empty cache.
+    /// Creates a cache for this number of nodes, without any result.
     pub(crate) fn new(nodes: usize) -> Self {
         Self { forgotten: (0..nodes).collect(), entries: vec![Entry::default(); nodes], ..Self::default() }
     }
 
-    /// Discards the cached results of a node.
+    /// Discards the cached bound and result of a node, which are computed again when they are needed.
     pub(crate) fn forget(&mut self, rank: Rank) {
         self.forgotten.insert(rank);
     }
 
-    /// Moves what is cached of each node to another rank, or discards it. There are `nodes` ranks then.
+    /// Moves what is cached of each node to the rank that `to` returns, or discards it for `None`. There are `nodes` ranks afterwards.
     pub(crate) fn renumber(&mut self, to: impl Fn(Rank) -> Option<Rank>, nodes: usize) {
         let known = std::mem::take(self);
         self.order = known.order.into_iter().filter_map(|(cost, rank)| Some((cost, to(rank)?))).collect();
@@ -139,7 +140,7 @@ impl BestNode {
     }
 }
 
-/// A unit on a node, with what it frees there.
+/// A unit with pods on the node, and what its eviction frees there, in the order of [`Scale`].
 struct Here {
     unit: UnitRef,
     freed: Vec<i64>,
@@ -217,8 +218,8 @@ pub(crate) fn bound(
     })
 }
 
-/// Returns a lower bound on the weight of units that free enough: the least weight if fractions of units could be evicted, for the resource
-/// where it is highest.
+/// Returns a lower bound on the weight of units whose eviction frees enough for one pod: for each resource the least weight if fractions of
+/// the units `helping` could be evicted, and the highest of these.
 fn fraction(helping: &[(Least, &[i64])], free: &[i64], scale: &Scale, weight: impl Fn(&Least) -> u64) -> u64 {
     let of = |at: usize| {
         let offers = helping.iter().map(|(least, freed)| (weight(least), i128::from(freed[at])));
@@ -227,7 +228,8 @@ fn fraction(helping: &[(Least, &[i64])], free: &[i64], scale: &Scale, weight: im
     (0..free.len()).map(of).max().unwrap_or(0)
 }
 
-/// Returns the earliest start among the `pods` units that started last; `None` if not all units are single pods of the highest priority.
+/// Returns the earliest start, in ns since the epoch, among the `pods` units that started last; `None` if there are fewer, or not all are
+/// single pods of the priority `ceiling`.
 fn latest_start(cluster: &Cluster, here: &[Here], ceiling: i32, pods: usize) -> Option<i64> {
     let starts = here.iter().map(|unit| match (unit.unit, cluster.unit(unit.unit)) {
         (UnitRef::Pod(_), Some(found)) if found.priority == ceiling => Some(found.started.unwrap_or(i64::MAX)),
@@ -238,7 +240,8 @@ fn latest_start(cluster: &Cluster, here: &[Here], ceiling: i32, pods: usize) -> 
     starts.len().checked_sub(pods).and_then(|at| starts.get(at).copied())
 }
 
-/// A lower bound in parts. A start counts only for units of the highest priority, and later is better.
+/// A lower bound on the cost of evictions, by criterion: sum of offset priorities, number of pods, number of whole groups, and earliest
+/// start among units of the highest priority (in ns since the epoch), of which a later one is better.
 #[derive(Clone, Copy, Default)]
 struct Least {
     sum: u64,
@@ -248,6 +251,7 @@ struct Least {
 }
 
 impl Least {
+    /// Returns the cost of the eviction of one unit; its start only if it has the priority `ceiling`. `None` if the unit does not exist.
     fn of(cluster: &Cluster, in_flight: &InFlight, unit: UnitRef, ceiling: i32) -> Option<Self> {
         let found = cluster.unit(unit)?;
         let all = !in_flight.any_departs() || found.pods.len() == 1;
@@ -262,7 +266,7 @@ impl Least {
         })
     }
 
-    /// Combines two evictions, both of which are needed.
+    /// Adds the bound of another eviction that is needed, too.
     fn add(&mut self, other: &Self) {
         self.sum = self.sum.saturating_add(other.sum);
         self.pods += other.pods;
@@ -270,7 +274,7 @@ impl Least {
         self.start = [self.start, other.start].into_iter().flatten().min();
     }
 
-    /// Combines the bounds of two alternatives, of which one must be evicted.
+    /// Returns the bound if one of two evictions is needed: the better one by each criterion.
     fn either(self, other: Self) -> Self {
         Self {
             sum: self.sum.min(other.sum),
@@ -280,13 +284,14 @@ impl Least {
         }
     }
 
-    /// Combines these evictions with at least one of the others.
-    fn at_least(self, one: Self) -> Self {
+    /// Returns the bound if these evictions are needed, and at least one of `alternatives` as well, which may be one of these: the higher
+    /// cost by each criterion.
+    fn at_least(self, alternatives: Self) -> Self {
         Self {
-            sum: self.sum.max(one.sum),
-            pods: self.pods.max(one.pods),
-            groups: self.groups.max(one.groups),
-            start: [self.start, one.start].into_iter().flatten().min(),
+            sum: self.sum.max(alternatives.sum),
+            pods: self.pods.max(alternatives.pods),
+            groups: self.groups.max(alternatives.groups),
+            start: [self.start, alternatives.start].into_iter().flatten().min(),
         }
     }
 }

@@ -48,7 +48,9 @@ pub(crate) struct Capacities {
 /// Sums over nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
+    /// How many members fit now.
     pub(crate) now: u64,
+    /// How many fit after the pods that are leaving anyway have terminated.
     pub(crate) then: u64,
     /// How many fit after the eviction of all units that may be evicted.
     pub(crate) most: u64,
@@ -73,7 +75,8 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Returns the lowest priority P such that `wanted` members fit after gains up to P; `None` if no priority is enough.
+    /// Returns the lowest priority P such that `wanted` members fit after terminations, with the `gains` of all priorities up to P added;
+    /// `None` if no priority is enough.
     pub(crate) fn ceiling(&self, gains: &BTreeMap<i32, u64>, wanted: u64) -> Option<i32> {
         let mut fit = self.then;
         let enough = |(priority, gain): (&i32, &u64)| {
@@ -83,7 +86,7 @@ impl Totals {
         gains.iter().find_map(enough)
     }
 
-    /// Adds the capacity of a node to the totals, or subtracts it.
+    /// Adds the capacity of a node to the totals (`more`), or subtracts it.
     fn count(&mut self, answer: &NodeCapacity, more: bool) {
         let add = |sum: &mut u64, amount: u32| {
             *sum = if more { *sum + u64::from(amount) } else { sum.saturating_sub(u64::from(amount)) };
@@ -130,7 +133,8 @@ impl Totals {
 }
 
 impl Capacities {
-    /// Returns capacities that are not computed yet; `None` if amounts are too large to be represented.
+    /// Creates capacities of which none is computed yet, for pods of this class and priority. `apart` says that each pod needs a node of
+    /// its own, `respect` which reservations count. `None` if amounts are too large to be represented.
     pub(crate) fn new(
         cluster: &Cluster,
         class: &Arc<EquivalenceClass>,
@@ -245,7 +249,8 @@ impl Capacities {
         Some(())
     }
 
-    /// Determines the nodes that changes affect.
+    /// Adds to `stale` the nodes whose cached capacity these changes of the model, or the decisions in flight, affect; nodes that were
+    /// added or removed get new ranks.
     fn follow(
         &mut self,
         cluster: &Cluster,
@@ -340,7 +345,7 @@ struct Stale {
 }
 
 impl Stale {
-    /// Adds the nodes of these units to a list of nodes that must be evaluated again.
+    /// Adds the nodes on which these units have pods to the list that `list` returns: `nodes` or `weighty`.
     fn of_units(
         &mut self,
         cluster: &Cluster,
@@ -355,7 +360,7 @@ impl Stale {
     }
 }
 
-/// Returns true if every node is a topology domain of its own.
+/// Returns true if each node has a value of the label `key` that no other node has: every node is a topology domain of its own.
 fn one_by_one(nodes: &Nodes<'_>, key: &str) -> bool {
     let values: Option<BTreeSet<&String>> = (0..nodes.len()).map(|rank| nodes.at(rank).labels.get(key)).collect();
     values.is_some_and(|values| values.len() == nodes.len())

@@ -58,7 +58,7 @@ pub(crate) struct CapacityStep {
 }
 
 impl NodeCapacity {
-    /// Returns how many fit without all units of a priority up to `ceiling`.
+    /// Returns how many members fit after the eviction of all units of a priority up to `ceiling`.
     pub(crate) fn up_to(&self, ceiling: i32) -> u32 {
         self.steps.iter().take_while(|step| step.priority <= ceiling).last().map_or(self.then, |step| step.all)
     }
@@ -91,7 +91,7 @@ impl NodeCapacity {
         self.steps.first().map(|step| step.priority)
     }
 
-    /// Returns how many fit without all units that may be evicted.
+    /// Returns how many members fit after the eviction of all units that may be evicted.
     pub(crate) fn most(&self) -> u32 {
         self.steps.last().map_or(self.then, |step| step.all)
     }
@@ -112,8 +112,8 @@ pub(crate) struct Scale {
 /// A request that is larger than any free amount.
 const NOWHERE: i64 = (1 << 52) + 1;
 
-/// Returns the request for a resource; [`NOWHERE`] if all nodes together offer less than a request
-/// above `MOST_IN_SUMS`.
+/// Returns how much of a resource one member requests; [`NOWHERE`] if that is more than `MOST_IN_SUMS` and than all nodes together offer.
+/// `None` for a request of 0, or one that cannot be represented.
 fn asked(cluster: &Cluster, id: ResourceId, amount: i128) -> Option<i64> {
     let exceeds_all_nodes = amount > MOST_IN_SUMS && cluster.offered(id) < amount;
     if exceeds_all_nodes { Some(NOWHERE) } else { narrow(amount).filter(|amount| *amount > 0) }
@@ -144,7 +144,7 @@ impl Scale {
         self.each.contains(&NOWHERE)
     }
 
-    /// Stores what evicting a pod of a class frees.
+    /// Stores the requests of the equivalence class `id`, which the eviction of one of its pods frees.
     pub(crate) fn learn(&mut self, cluster: &Cluster, id: ClassId) {
         let Some(class) = cluster.class(id) else { return };
         let width = self.ids.len();
@@ -178,7 +178,7 @@ impl Scale {
         fit.map_or(0, |fit| u32::try_from(fit).unwrap_or(u32::MAX)).min(self.cap)
     }
 
-    /// Returns how many members fit into these free amounts, if it is known that at least `known` fit.
+    /// Returns how many members fit into these free amounts, if at least `known` fit: faster than [`Self::fit`] if no further one does.
     fn fit_from(&self, free: &[i64], known: u32) -> u32 {
         if known >= self.cap {
             return known;
@@ -234,13 +234,13 @@ struct Freed<'l> {
 }
 
 impl Freed<'_> {
-    /// Returns how many priorities are below the preemptor's.
+    /// Returns how many of the listed priorities are below this one.
     fn below(&self, priority: i32) -> usize {
         self.priorities.partition_point(|level| *level < priority)
     }
 }
 
-/// Sums over pods that were read one by one.
+/// Sums over the pods of one node that were read one by one, where the sums of the model do not apply.
 #[derive(Default)]
 pub(crate) struct OwnSums {
     pods: Vec<(i32, ClassId)>,
@@ -249,7 +249,7 @@ pub(crate) struct OwnSums {
 }
 
 impl OwnSums {
-    /// Sums up the listed pods.
+    /// Sums up the requests of the pods that were listed, by priority: each entry of a column is the sum over the pods up to a priority.
     fn sum_up(&mut self, scale: &Scale) -> Freed<'_> {
         let Self { pods, priorities, sums } = self;
         pods.sort_unstable();
@@ -282,7 +282,8 @@ impl CapacityReader<'_> {
         std::hint::black_box(ranks.map(read).fold(0_i64, |seen, read| seen ^ read));
     }
 
-    /// Computes the capacity of a node.
+    /// Computes the capacity of the node with this rank: now, after terminations, and with evictions. `refusal` says why the node is
+    /// infeasible whatever runs there; then no member fits.
     pub(crate) fn look(&mut self, rank: Rank, refusal: Option<Box<Refusal>>) -> NodeCapacity {
         let (cluster, scale, node) = (self.cluster, self.scale, self.nodes.index(rank));
         let mut free = free_now(cluster, self.nodes, rank, scale, self.in_flight);
@@ -347,8 +348,8 @@ impl CapacityReader<'_> {
     }
 }
 
-/// Returns how many fit, priority by priority; `most` fit after all evictions. Only resources of which less is free than so many need matter:
-/// no other eviction helps.
+/// Returns for each of the first `below` priorities how many members fit after the evictions up to it. Without evictions `then` fit, and
+/// after all of them `most`. Only resources of which less is free than `most` members need matter: no other eviction helps.
 fn steps(
     scale: &Scale,
     free: &[i64],

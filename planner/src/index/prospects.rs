@@ -72,7 +72,7 @@ impl Prospects {
         cluster.memory().with(|kept: &mut Kept| self.classes.into_iter().for_each(|(known, _)| kept.put(known)));
     }
 
-    /// Returns how many members of a class fit on a node.
+    /// Returns how many members of the class with these capacities fit on a node.
     fn fit(known: &Capacities, rank: Rank, when: When) -> u64 {
         let node = &known.nodes[rank];
         u64::from(match when {
@@ -82,7 +82,7 @@ impl Prospects {
         })
     }
 
-    /// Returns for each class how many members could fit on some nodes, and how many members there are.
+    /// Returns for each class how many members could fit on these nodes, and how many members the class has.
     fn fits(&self, ranks: &[Rank], when: When) -> impl Iterator<Item = (u64, u64)> {
         self.classes.iter().map(move |(known, members)| {
             (ranks.iter().map(|rank| Self::fit(known, *rank, when)).sum::<u64>(), *members)
@@ -99,7 +99,8 @@ impl Prospects {
         self.at_most(ranks, when) >= self.need
     }
 
-    /// Returns the capacity of some nodes for members, summed over classes.
+    /// Returns the capacity of these nodes for members: how many of each class could fit if the nodes were for that class alone, summed
+    /// over classes.
     pub(crate) fn places(&self, ranks: &[Rank], when: When) -> u64 {
         self.fits(ranks, when).map(|(fit, _)| fit).sum()
     }
@@ -208,7 +209,7 @@ impl Prospects {
     }
 }
 
-/// Returns the nodes of those of some classes that labels restrict to few nodes.
+/// Returns the nodes that can be used by those of these classes which node labels restrict to few nodes.
 fn pinned(cluster: &Cluster, nodes: &Nodes<'_>, classes: impl Iterator<Item = ClassId>) -> BTreeSet<Rank> {
     let mut pins = Pins::new(cluster, nodes);
     let of = |class| pins.of(&cluster.class(class)?.constraints).filter(|on| on.len() <= MOST_PINNED_NODES);

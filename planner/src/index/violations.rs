@@ -34,7 +34,7 @@ pub(crate) struct Violations {
 }
 
 impl Violations {
-    /// Whether a unit would violate a budget.
+    /// Returns whether the eviction of a unit would violate a budget, by itself or together with all others.
     pub(crate) fn risk(&self, unit: UnitRef) -> Risk {
         let count = match unit {
             UnitRef::Pod(index) => self.pods.get(index as usize),
@@ -80,7 +80,7 @@ impl Violations {
         gone.into_iter().chain(come).map(|(unit, _)| unit).collect()
     }
 
-    /// Counts a budget that a unit would violate, or removes it; `alone` says that the unit violates it by itself.
+    /// Counts one more budget that a unit would violate (`more`), or one less; `alone` says that it violates the budget by itself.
     fn count(&mut self, (unit, alone): (UnitRef, bool), more: bool) {
         let (list, index) = match unit {
             UnitRef::Pod(index) => (&mut self.pods, index as usize),
@@ -144,25 +144,26 @@ fn violating(cluster: &Cluster, in_flight: &InFlight, priority: i32, index: Budg
     late
 }
 
-/// Returns for each unit of one priority, with its number of pods, whether the budget still allows its eviction if the most important units
-/// are evicted first and `left` evictions are allowed. The units are not sorted: only the last one allowed is searched.
-fn early(cluster: &Cluster, units: &[(UnitRef, usize)], mut left: usize) -> Vec<bool> {
+/// Returns for each of these units of one priority whether the budget allows its eviction if the most important ones are evicted first.
+/// `units` has the number of pods of each, and `allowed` pods may be evicted. The units are not sorted: only the last one allowed is
+/// searched.
+fn early(cluster: &Cluster, units: &[(UnitRef, usize)], mut allowed: usize) -> Vec<bool> {
     let mut order: Vec<_> = (0..units.len()).map(|at| (cluster.unit(units[at].0), at)).collect();
     let pods = |order: &[(Option<Unit<'_>>, usize)]| order.iter().map(|(_, at)| units[*at].1).sum::<usize>();
     let (mut from, mut to) = (0, order.len());
-    // Each unit has at least one pod, so at most `left` of them are within the allowance.
-    while left > 0 && from < to {
-        let middle = (left - 1).min((to - from) / 2);
+    // Each unit has at least one pod, so at most `allowed` of them are within the allowance.
+    while allowed > 0 && from < to {
+        let middle = (allowed - 1).min((to - from) / 2);
         order[from..to].select_nth_unstable_by(middle, |a, b| match (&a.0, &b.0) {
             (Some(one), Some(other)) => importance::compare(one, other),
             (one, other) => one.is_some().cmp(&other.is_some()).then_with(|| a.1.cmp(&b.1)),
         });
         let middle = from + middle;
         let with = pods(&order[from..=middle]);
-        if with > left {
+        if with > allowed {
             to = middle;
         } else {
-            (from, left) = (middle + 1, left - with);
+            (from, allowed) = (middle + 1, allowed - with);
         }
     }
     let mut early = vec![false; units.len()];

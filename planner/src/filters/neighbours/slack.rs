@@ -11,7 +11,8 @@ use crate::limits::MOST_SKEW_DOMAINS;
 use crate::model::{Cluster, PodIndex};
 use std::ops::Range;
 
-/// Remaining skew of placed members.
+/// By how much the topology spread constraints of placed members are satisfied: the slack is `maxSkew` less the actual difference between a
+/// member's domain and another one. Below 0, the constraint is violated.
 pub(crate) struct Slack {
     /// By counter; empty if no member is spread by it, or if it has too many domains.
     left: Vec<Left>,
@@ -24,7 +25,8 @@ pub(crate) struct Slack {
 type Left = Vec<i64>;
 
 impl Slack {
-    /// Returns whether the spread constraints of all members permit the last changes.
+    /// Returns true if the spread constraints of all placed members still hold after the changes since the last call: no slack is below 0
+    /// in the domains to which pods were added.
     pub(in crate::filters) fn holds(&mut self) -> bool {
         let Self { left, moved } = self;
         moved.drain(..).all(|(counter, row)| left[counter][row].iter().all(|left| *left >= 0))
@@ -62,7 +64,8 @@ impl Neighbours<'_> {
         }
     }
 
-    /// Records that a pod was put back on a node, or removed again. Returns true if [`Slack::holds`] suffices to check the members.
+    /// Updates the slack after the pod `index` was put on the node at the position `place` (`comes`), or removed from it. Returns true if
+    /// [`Slack::holds`] then suffices to check the members, and false if they must be placed again to find out.
     pub(in crate::filters) fn shift_slack(
         &self,
         slack: &mut Slack,
@@ -97,7 +100,8 @@ impl Neighbours<'_> {
         sure
     }
 
-    /// Returns the domain of a node for a counter, and the number of domains. `place` is the node's position among all nodes.
+    /// Returns the number of the node's domain for a counter, and how many domains there are; `None` if the node does not have the label.
+    /// `place` is its position among all nodes.
     fn domain(&self, counter: usize, place: Rank) -> Option<(usize, usize)> {
         let key = &self.rules.keys[self.rules.rules[counter].key];
         let domain: DomainNumber = key.of[place];
