@@ -4,6 +4,7 @@ use super::selector::Selector;
 use k8s_openapi::api::core::v1::{PodAffinityTerm, PodSpec, TopologySpreadConstraint};
 use std::collections::BTreeMap;
 
+/// All labels of a pod, as in its metadata.
 type PodLabels = BTreeMap<String, String>;
 
 /// A required (anti-)affinity term.

@@ -27,7 +27,8 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// Returns the variant, and the number of the changed object.
+    /// Returns where the log keeps the last entry of this change: the number of the variant, and the index of the
+    /// changed object.
     fn place(self) -> (usize, usize) {
         match self {
             Self::Node(node) => (0, node as usize),

@@ -36,7 +36,7 @@ pub(crate) struct Constraints {
     pub(crate) user_on: Option<SmolStr>,
 }
 
-/// Any of these terms must hold for a node; several such lists must hold together.
+/// The nodes to which something restricts a pod: those for which any of these terms holds. Of several such lists, each must hold.
 pub(crate) type Pin = Vec<NodeTerm>;
 
 /// A node selector term: all of these requirements.
@@ -48,7 +48,7 @@ pub(crate) struct NodeTerm {
     pub(crate) fields: Vec<Requirement>,
 }
 
-/// `key operator values`.
+/// A requirement of a node selector on a label or field: `key operator values`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Requirement {
     /// Label key, or field path.
@@ -60,14 +60,14 @@ pub(crate) struct Requirement {
 }
 
 impl Requirement {
-    /// `key operator values`.
+    /// Creates the requirement `key operator values`; the values are sorted.
     pub(super) fn new(key: &str, operator: &str, values: Option<&[String]>) -> Self {
         let mut values = values.unwrap_or_default().to_vec();
         values.sort_unstable();
         Self { key: key.to_owned(), operator: operator.to_owned(), values }
     }
 
-    /// Returns true if this is one of the values.
+    /// Returns true if `value` is one of the requirement's values.
     pub(crate) fn lists(&self, value: &str) -> bool {
         self.values.binary_search_by(|listed| listed.as_str().cmp(value)).is_ok()
     }
@@ -113,7 +113,7 @@ impl Comparison {
         }
     }
 
-    /// Compares the value of a taint with that of a toleration.
+    /// Returns true if a taint with the value `taint` is tolerated by a toleration with this operator and `value`.
     fn holds(self, taint: &str, value: &str) -> bool {
         let numbers = || Some((decimal(taint)?, decimal(value)?));
         match self {
@@ -125,14 +125,14 @@ impl Comparison {
     }
 }
 
-/// Reads a decimal integer as the API server does: no plus sign, no leading zeros.
+/// Parses a decimal integer as the API server does; `None` for anything else, also with a plus sign or leading zeros.
 fn decimal(text: &str) -> Option<i64> {
     let number: i64 = text.parse().ok()?;
     (number.to_string() == text).then_some(number)
 }
 
 impl Toleration {
-    /// Returns true if it tolerates a taint.
+    /// Returns true if a pod with this toleration tolerates the taint.
     pub(crate) fn covers(&self, taint: &Taint) -> bool {
         (self.effect.is_empty() || self.effect == taint.effect)
             && (self.key.is_empty() || self.key == taint.key)

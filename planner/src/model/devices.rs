@@ -7,7 +7,7 @@ use giveway_crds::devices::{
 use k8s_openapi::api::core::v1::{PodSpec, PodStatus};
 use smol_str::SmolStr;
 
-/// Which devices selectors admit.
+/// Which devices the selectors of a class or request admit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Selected {
     /// All.
@@ -28,7 +28,7 @@ impl Selected {
         selectors.iter().map(one).fold(Self::All, Self::and)
     }
 
-    /// Returns which devices both admit.
+    /// Returns which devices both selections admit, as far as that is known.
     pub(super) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::All, other) | (other, Self::All) => other,
@@ -56,6 +56,7 @@ pub(super) struct DeviceClass {
 }
 
 impl DeviceClass {
+    /// Reads a DeviceClass: its extended resource, and which devices it selects.
     pub(super) fn from_object(class: &ClassObject) -> Self {
         let resource = class.spec.extended_resource_name.as_deref();
         Self {
@@ -87,6 +88,7 @@ pub(super) struct Slice {
 }
 
 impl Slice {
+    /// Reads a ResourceSlice: its pool and node, and how many devices it has.
     pub(super) fn from_object(slice: &ResourceSlice) -> Self {
         let spec = &slice.spec;
         let is_simple = |device: &Device| {
@@ -147,6 +149,7 @@ pub(super) struct Claim {
 }
 
 impl Claim {
+    /// Reads a ResourceClaim: what it asks for, its devices, and the pods that may use it.
     pub(super) fn from_object(claim: &ResourceClaim) -> Self {
         let asks = &claim.spec.devices;
         let asked = asks.requests.iter().map(Asked::from_object).collect();
@@ -176,7 +179,8 @@ pub(super) enum DeviceClaimRef {
     Own(Option<SmolStr>),
 }
 
-/// Returns the claims of devices of a pod that has no node.
+/// Returns the ResourceClaims that a pod without a node names in its spec, with the names that its status gives them. Claims that turned
+/// out not to be necessary are left out.
 pub(super) fn claims(spec: &PodSpec, status: &PodStatus) -> Box<[DeviceClaimRef]> {
     let made = status.resource_claim_statuses.as_deref().unwrap_or_default();
     let claims = spec.resource_claims.iter().flatten().filter_map(|claim| {

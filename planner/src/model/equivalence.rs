@@ -27,7 +27,7 @@ pub(super) struct EquivalenceClasses {
 }
 
 impl EquivalenceClasses {
-    /// Adds a pod to its class. Returns the class, and whether it is new.
+    /// Counts one more pod of this class. Returns the number of the class, and whether the class is new.
     pub(super) fn hold(&mut self, class: &Arc<EquivalenceClass>) -> (ClassId, bool) {
         let known = self.index.get(class).copied();
         if let Some((id, slot)) = known.and_then(|id| Some((id, self.list.get_mut(id)?))) {
@@ -39,7 +39,7 @@ impl EquivalenceClasses {
         (id, true)
     }
 
-    /// Removes one pod from an equivalence class.
+    /// Counts one pod less of this class, and removes the class with its last pod.
     pub(super) fn release(&mut self, id: ClassId) {
         let Some((_, pods)) = self.list.get_mut(id) else { return };
         *pods -= 1;
@@ -51,12 +51,12 @@ impl EquivalenceClasses {
         }
     }
 
-    /// Returns an equivalence class by number.
+    /// Returns the equivalence class with this number; `None` if there is none.
     pub(super) fn get(&self, id: ClassId) -> Option<&Arc<EquivalenceClass>> {
         self.list.get(id).map(|(kind, _)| kind)
     }
 
-    /// One more than the largest number.
+    /// Returns one more than the largest number of a class: the length of a list by class.
     pub(super) fn bound(&self) -> usize {
         self.list.bound()
     }

@@ -19,13 +19,14 @@ pub struct ModelError {
 }
 
 impl ModelError {
-    /// An object without a name, or without the namespace its kind needs.
+    /// Creates the error of an object without a name, or without the namespace that its kind needs; `field` is the
+    /// missing one.
     pub(crate) fn nameless(kind: &'static str, object: String, field: &str) -> Self {
         let problem = "Required value: every stored object has one".to_owned();
         Self { kind, object, field: field.to_owned(), value: String::new(), problem }
     }
 
-    /// A quantity that cannot be read.
+    /// Creates the error of an object whose field `field` has a quantity that cannot be read.
     pub(crate) fn quantity(kind: &'static str, object: &str, field: String, error: QuantityError) -> Self {
         let problem = error.problem.to_owned();
         Self { kind, object: object.to_owned(), field, value: error.text, problem }

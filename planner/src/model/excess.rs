@@ -10,7 +10,7 @@ use crate::limits::{
 };
 
 impl Constraints {
-    /// Returns the first bound that is exceeded, in words.
+    /// Returns the first upper bound that the constraints exceed, in words; `None` if they exceed none.
     pub(crate) fn excess(&self) -> Option<String> {
         let of_node = |term: &NodeTerm| 1 + term.labels.len() + term.fields.len();
         let node_rules = self.node_affinity.iter().flatten().map(of_node).sum::<usize>() + self.node_selector.len();

@@ -7,7 +7,8 @@ const RESTART_ALL_CONTAINERS: &str = "RestartAllContainersOnContainerExits";
 /// A pod in the network of its node can have user namespaces.
 const USER_NAMESPACES_WITH_HOST_NETWORK: &str = "UserNamespacesHostNetworkSupport";
 
-/// Returns the features that a pod needs.
+/// Returns the names of the kubelet features that a pod with this spec needs; kube-scheduler compares them with the
+/// features that a node declares.
 pub(super) fn needed(spec: &PodSpec) -> Vec<&'static str> {
     let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
     let mut rules = containers.flat_map(|container| container.restart_policy_rules.iter().flatten());

@@ -73,7 +73,7 @@ impl Labels {
         self.common.get(key).map(String::as_str).or_else(known)
     }
 
-    /// Returns those of the owner and the numbering ones.
+    /// Returns the labels of the owner and the numbering ones, which are stored apart from the others.
     fn known(&self) -> impl Iterator<Item = (&str, &str)> {
         self.of_owner.iter().chain(&self.own).map(|(key, value)| (*key, value.as_str()))
     }
@@ -83,7 +83,7 @@ impl Labels {
         self.get(key).is_some()
     }
 
-    /// Returns true if these are the labels of an object.
+    /// Returns true if `labels`, those of an object, are the same as these.
     pub(super) fn equal(&self, labels: &LabelMap) -> bool {
         let number = self.common.len() + self.of_owner.len() + self.own.len();
         let mut common = self.common.iter().peekable();
@@ -108,7 +108,7 @@ impl From<LabelMap> for Labels {
     }
 }
 
-/// Removes labels with these keys and returns them.
+/// Removes the labels with these keys from `labels`, and returns those that were there.
 fn take(labels: &mut LabelMap, keys: &[&'static str]) -> KnownLabels {
     let mut taken: Vec<(&'static str, SmolStr)> = Vec::new();
     for key in keys {

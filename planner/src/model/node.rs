@@ -36,7 +36,10 @@ pub struct Taint {
 }
 
 impl Node {
-    /// Reads a node.
+    /// Reads a node, and numbers the resources that it offers.
+    ///
+    /// # Errors
+    /// It has no name, or a quantity cannot be read.
     pub(super) fn from_object(node: &NodeObject, names: &mut ResourceNames) -> Result<Self, ModelError> {
         let name = match node.metadata.name.as_deref() {
             Some(name) if !name.is_empty() => SmolStr::new(name),

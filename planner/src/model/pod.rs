@@ -117,7 +117,7 @@ impl Pod {
         (self.grace > MAX_GRACEFUL_TERMINATION).then_some(MAX_GRACEFUL_TERMINATION)
     }
 
-    /// Returns true if it existed at this second, or its creation time is not known.
+    /// Returns true if the pod existed at this second since the epoch, or its creation time is not known.
     pub fn existed_at(&self, second: i64) -> bool {
         self.created.is_none_or(|created| created / 1_000_000_000 <= second)
     }
@@ -127,7 +127,7 @@ impl Pod {
         self.node.is_some()
     }
 
-    /// Has a node and has not started there.
+    /// Returns true if the pod has a node and has not started there.
     pub(super) fn unstarted(&self) -> bool {
         self.bound() && self.phase == PodPhase::Pending
     }
@@ -204,7 +204,7 @@ impl Pod {
         self.group.as_deref().is_some_and(native::is_native)
     }
 
-    /// Returns the key of the pod's group, if it names one.
+    /// Returns the key of the group that the pod names; `None` if it names none.
     pub fn group_key(&self) -> Option<ObjectKey> {
         self.group.as_ref().map(|group| ObjectKey::new(&self.key.namespace, group))
     }

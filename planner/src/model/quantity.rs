@@ -61,7 +61,7 @@ struct QuantityScale {
 }
 
 impl QuantityScale {
-    /// Returns the factor of a quantity's suffix.
+    /// Returns the scale of a quantity's suffix, such as `m`, `Ki` or `e3`; `None` for an unknown suffix.
     fn of(suffix: &str) -> Option<Self> {
         let decimal = |decimal| Some(Self { binary: 1, decimal });
         let binary = |power: u32| Some(Self { binary: 1i128 << (10 * power), decimal: 0 });
@@ -107,7 +107,7 @@ impl QuantityScale {
     }
 }
 
-/// The exponent of `e3`, `E-2`, `e+6`, `e0009`.
+/// Returns the exponent of ten in a suffix such as `e3`, `E-2` or `e+6`; `None` for any other text.
 fn exponent(suffix: &str) -> Option<i32> {
     let digits = suffix.strip_prefix(['e', 'E'])?;
     let unsigned = digits.strip_prefix(['+', '-']).unwrap_or(digits);
@@ -135,7 +135,7 @@ pub fn to_milli(nano: i128) -> i128 {
     ceil_milli(nano).saturating_mul(MILLI)
 }
 
-/// Divides and rounds up.
+/// Divides by a positive divisor and rounds up, towards positive infinity.
 fn ceil_div(value: i128, divisor: i128) -> i128 {
     let quotient = value / divisor;
     if value > 0 && value % divisor != 0 { quotient + 1 } else { quotient }

@@ -15,6 +15,7 @@ use std::fmt::{self, Display};
 
 /// Amounts by name of the resource.
 type NamedAmounts<'a> = BTreeMap<&'a str, i128>;
+/// Quantities by name of the resource, as an object has them.
 type Quantities = BTreeMap<String, Quantity>;
 
 /// Returns the requests of a pod, with an error that names the field if a quantity cannot be parsed or is negative, or a sum is too large.
@@ -88,7 +89,7 @@ pub(super) fn amounts<'a>(
     reader.round(amounts, field)
 }
 
-/// Which resources can be set for the pod as a whole (KEP-2837).
+/// Returns true if the resource can be set for the pod as a whole (KEP-2837).
 fn is_pod_level(name: &str) -> bool {
     name == "cpu" || name == "memory" || name.starts_with("hugepages-")
 }
@@ -113,7 +114,7 @@ struct CountedContainers<'a> {
 }
 
 impl<'a> CountedContainers<'a> {
-    /// Returns the requests of a container according to its status; `None` if the spec decides.
+    /// Returns the requests of a container according to its status; `None` if the status has none, or the spec decides.
     fn reported(&self, container: &Container, which: Which) -> Option<&'a Quantities> {
         if which == Which::Asked {
             return None;
@@ -123,14 +124,16 @@ impl<'a> CountedContainers<'a> {
         in_force.filter(|_| which == Which::InForce).or(status.allocated_resources.as_ref())
     }
 
-    /// Returns true if a status differs from the spec.
+    /// Returns true if the status of any container has requests other than its spec; `which` says from which field of the status they are
+    /// read.
     fn differs(&self, which: Which) -> bool {
         let asked = |c: &'a Container| c.resources.as_ref().and_then(|resources| resources.requests.as_ref());
         let mut all = self.spec.containers.iter().chain(self.spec.init_containers.iter().flatten());
         all.any(|container| self.reported(container, which).is_some_and(|reported| Some(reported) != asked(container)))
     }
 
-    /// Containers and sidecars together, or the most that any init container needs, whichever is larger.
+    /// Returns the sum over containers and sidecars or, for each resource, the most that any init container needs with the sidecars before
+    /// it, whichever is larger.
     fn total(&self, which: Which, reader: &RequestReader<'_>) -> Result<NamedAmounts<'a>, ModelError> {
         let mut total = NamedAmounts::new();
         for (at, container) in self.spec.containers.iter().enumerate() {
@@ -211,6 +214,7 @@ impl Display for FieldOf<'_> {
     }
 }
 
+/// Reads the quantities of one object; errors name the object and the field.
 struct RequestReader<'a> {
     kind: &'static str,
     object: &'a dyn Display,
@@ -249,7 +253,7 @@ impl<'a> RequestReader<'a> {
         Ok(())
     }
 
-    /// Amounts in nano units of the resources that can be set for a pod as a whole.
+    /// Reads into nano units those of these quantities that can be set for a pod as a whole; `field` is their path in errors.
     fn pod_levels<'q>(
         &self,
         quantities: Option<&'q Quantities>,
@@ -259,7 +263,7 @@ impl<'a> RequestReader<'a> {
         all.map(|(name, quantity)| self.amount(name, quantity, field)).collect()
     }
 
-    /// Amounts in nano units.
+    /// Reads these quantities into nano units, by name of the resource; none without a map. `field` is their path in errors.
     fn amounts<'q>(
         &self,
         quantities: Option<&'q Quantities>,
@@ -288,7 +292,8 @@ impl<'a> RequestReader<'a> {
         Ok((name, quantity::to_milli(nano)))
     }
 
-    /// Adds amounts to a total.
+    /// Adds amounts to a total, resource by resource. A sum that is too large is an error, which names `path`, or is limited if the reader
+    /// counts in 64 bits.
     fn add<'q>(
         &self,
         total: &mut NamedAmounts<'q>,
@@ -306,7 +311,8 @@ impl<'a> RequestReader<'a> {
         Ok(())
     }
 
-    /// From nano units to the scheduler's.
+    /// Converts amounts from nano units to the scheduler's, rounded up: `cpu` in thousandths, all others in whole units. An amount that is
+    /// too large is an error, or counts as 0 if the reader counts in 64 bits.
     fn round<'q>(&self, amounts: NamedAmounts<'q>, path: &dyn Display) -> Result<NamedAmounts<'q>, ModelError> {
         let round = |(name, nano): (&'q str, i128)| {
             let amount = if name == "cpu" { quantity::ceil_milli(nano) } else { quantity::ceil_unit(nano) };

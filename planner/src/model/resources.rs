@@ -64,12 +64,13 @@ impl Resources {
         self.unnumbered.iter().filter(|entry| entry.by.is_none()).map(|entry| (entry.name.as_str(), entry.amount))
     }
 
-    /// Returns the names of the requested resources that are not compared with what nodes offer, because this may provide them.
+    /// Returns the names of the requested resources that `by` may provide, and that are therefore not compared with what nodes offer.
     pub(super) fn provided(&self, by: Provider) -> impl Iterator<Item = &str> {
         self.unnumbered.iter().filter(move |entry| entry.by == Some(by)).map(|entry| entry.name.as_str())
     }
 
-    /// Returns the names without a number.
+    /// Returns the names of the requested resources that have no number: no node offers them, or they are not compared with what nodes
+    /// offer.
     pub(super) fn unnumbered(&self) -> impl Iterator<Item = &SmolStr> {
         self.unnumbered.iter().map(|entry| &entry.name)
     }
@@ -103,7 +104,7 @@ impl Resources {
         Self::new(numbered, unnumbered)
     }
 
-    /// Returns true if there is an amount of what the model counts.
+    /// Returns true if there is an amount of a resource for which `is_counted` returns true: one that the model counts itself.
     pub(super) fn has_counted(&self, is_counted: impl Fn(ResourceId) -> bool) -> bool {
         self.amounts.iter().any(|(id, _)| is_counted(*id))
             || self.unnumbered.iter().any(|entry| self::is_counted(&entry.name))
@@ -155,7 +156,7 @@ impl Default for ResourceNames {
 }
 
 impl ResourceNames {
-    /// The number of a name that some node offers or offered.
+    /// Returns the number of a resource that a node offers or offered; `None` for any other name.
     pub(super) fn get(&self, name: &str) -> Option<ResourceId> {
         self.index.get(name).copied()
     }
@@ -171,17 +172,17 @@ impl ResourceNames {
         Some(id)
     }
 
-    /// Returns the name of a number.
+    /// Returns the name of the resource with this number.
     pub(super) fn name(&self, id: ResourceId) -> &str {
         self.list.get(usize::from(id)).map_or("", SmolStr::as_str)
     }
 
-    /// Returns the number of numbered resource names.
+    /// Returns how many resource names have numbers, which are less than that.
     pub(super) fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Returns the names numbered from this number on.
+    /// Returns the names that have this number or a higher one, in the order of their numbers.
     pub(super) fn since(&self, first: usize) -> &[SmolStr] {
         self.list.get(first..).unwrap_or_default()
     }

@@ -37,7 +37,7 @@ impl Selector {
             && self.rules.iter().all(|rule| rule.matches(labels.value(&rule.key)))
     }
 
-    /// Returns the keys of the labels that it reads.
+    /// Returns the keys of the labels that the selector reads.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         let equal = self.equal.iter().map(|(key, _)| key.as_str());
         equal.chain(self.rules.iter().map(|rule| rule.key.as_str()))
@@ -50,12 +50,12 @@ impl Selector {
         equal.chain(listed.map(|rule| (rule.key.as_str(), rule.values.as_slice()))).next()
     }
 
-    /// Returns true if it has no rules.
+    /// Returns true if the selector has no rules, so that it matches every set of labels.
     pub(crate) fn is_empty(&self) -> bool {
         self.equal.is_empty() && self.rules.is_empty()
     }
 
-    /// Returns true if it reads no other label than this one.
+    /// Returns true if the selector reads no other label than that with this key.
     pub(crate) fn asks_only_for(&self, key: &str) -> bool {
         self.equal.iter().all(|(other, _)| other == key) && self.rules.iter().all(|rule| rule.key == key)
     }
@@ -88,7 +88,7 @@ impl SelectorRequirement {
     }
 }
 
-/// Returns the values, sorted.
+/// Returns the values in ascending order; none for `None`.
 fn sorted(values: Option<&[String]>) -> Vec<String> {
     let mut values = values.unwrap_or_default().to_vec();
     values.sort_unstable();

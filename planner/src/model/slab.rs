@@ -14,7 +14,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Puts a value in and returns its index.
+    /// Stores a value and returns its index: one that is free, or the next.
     pub(super) fn insert(&mut self, value: T) -> u32 {
         if let Some(index) = self.free.pop() {
             self.items[index as usize] = Some(value);
@@ -25,7 +25,7 @@ impl<T> Slab<T> {
         u32::try_from(self.items.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// Removes and returns a value.
+    /// Removes and returns the value with this index, which is then free; `None` if there is none.
     pub(super) fn remove(&mut self, index: u32) -> Option<T> {
         let value = self.items.get_mut(index as usize)?.take();
         if value.is_some() {
@@ -34,12 +34,12 @@ impl<T> Slab<T> {
         value
     }
 
-    /// The value at an index.
+    /// Returns the value with this index; `None` if there is none.
     pub(super) fn get(&self, index: u32) -> Option<&T> {
         self.items.get(index as usize)?.as_ref()
     }
 
-    /// The value at an index, to change it.
+    /// Returns the value with this index, to change it; `None` if there is none.
     pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         self.items.get_mut(index as usize)?.as_mut()
     }
@@ -49,7 +49,7 @@ impl<T> Slab<T> {
         (0u32..).zip(&mut self.items).filter_map(|(index, item)| item.as_mut().map(|value| (index, value)))
     }
 
-    /// One more than the largest index in use.
+    /// Returns one more than the largest index in use: the length of a list by index.
     pub(super) fn bound(&self) -> usize {
         self.items.len()
     }

@@ -66,7 +66,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Reads size, access modes and volume mode; a size that cannot be parsed counts as `unreadable`.
+    /// Reads size, access modes and volume mode of a claim or volume; a size that cannot be parsed counts as `unreadable` bytes.
     fn new(
         amounts: Option<&BTreeMap<String, Quantity>>,
         unreadable: i128,
@@ -80,7 +80,7 @@ impl Shape {
         Self { bytes: bytes.unwrap_or(0), modes, block: mode == Some("Block") }
     }
 
-    /// Returns true if a claim of this shape can be bound to a volume of another one.
+    /// Returns true if a claim of this shape can be bound to a volume of the shape `volume`.
     pub(super) fn fits_in(&self, volume: &Self) -> bool {
         self.bytes <= volume.bytes
             && self.block == volume.block
@@ -89,6 +89,7 @@ impl Shape {
 }
 
 impl Volume {
+    /// Reads a PersistentVolume: the nodes that can attach it, and the claims that may be bound to it.
     pub(super) fn from_object(volume: &PersistentVolume) -> Self {
         let Some(spec) = volume.spec.as_ref() else { return Self::default() };
         let required = spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
@@ -183,6 +184,7 @@ pub(super) struct VolumeClaim {
 }
 
 impl VolumeClaim {
+    /// Reads a PersistentVolumeClaim: its volume, class and access modes, and what it requests.
     pub(super) fn from_object(claim: &PersistentVolumeClaim) -> Self {
         let (metadata, spec) = (&claim.metadata, claim.spec.as_ref());
         let text = |text: Option<&String>| text.filter(|text| !text.is_empty()).map(SmolStr::new);
@@ -226,6 +228,7 @@ pub(super) struct StorageClass {
 }
 
 impl StorageClass {
+    /// Reads a StorageClass: when and where its volumes are made.
     pub(super) fn from_object(class: &StorageClassObject) -> Self {
         let topologies = class.allowed_topologies.as_deref().unwrap_or_default();
         let terms = topologies.iter().map(|topology| NodeTerm {
@@ -246,7 +249,7 @@ impl StorageClass {
     }
 }
 
-/// Returns the nodes with one name.
+/// Returns the restriction of a pod to the node with this name.
 pub(super) fn only(node: &str) -> Pin {
     let named = Requirement::new("metadata.name", "In", Some(&[node.to_owned()]));
     vec![NodeTerm { labels: Vec::new(), fields: vec![named] }]

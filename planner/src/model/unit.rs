@@ -141,7 +141,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// The unit that this pod is evicted with, if it can be a victim of any plan.
+    /// Returns the unit that a pod with this role and index is evicted with; `None` if it can be a victim of no plan.
     pub(crate) fn unit(self, pod: PodIndex) -> Option<UnitRef> {
         match self {
             Self::Evictable(unit) => Some(unit),

@@ -10,7 +10,7 @@ pub enum UnitKind {
 }
 
 impl UnitKind {
-    /// Returns the kind as Kubernetes writes it.
+    /// Returns the kind of the Kubernetes object: `Pod` or `PodGroup`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pod => "Pod",

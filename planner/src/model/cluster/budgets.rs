@@ -93,12 +93,12 @@ impl Cluster {
         self.pods.get(pod).map_or(&[], |slot| &slot.budgets)
     }
 
-    /// A budget, and the pods under it.
+    /// Returns the budget with this index and the pods that it selects; `None` if there is none.
     pub(crate) fn budget_at(&self, index: BudgetIndex) -> Option<(&Budget, &BTreeSet<PodIndex>)> {
         self.budgets.get(index).map(|slot| (&slot.budget, &slot.pods))
     }
 
-    /// One more than the largest index of a budget.
+    /// Returns one more than the largest index of a budget: the length of a list by budget.
     pub(crate) fn budget_bound(&self) -> usize {
         self.budgets.bound()
     }
@@ -120,7 +120,7 @@ impl Cluster {
         true
     }
 
-    /// Returns every budget, by key.
+    /// Returns every budget of the model, sorted by namespace and name.
     pub fn budgets(&self) -> impl Iterator<Item = &Budget> {
         self.budget_index.values().filter_map(|index| self.budgets.get(*index)).map(|slot| &slot.budget)
     }
@@ -150,7 +150,7 @@ impl Cluster {
         was_there
     }
 
-    /// Returns the priority classes.
+    /// Returns the priority classes that the model has, by name.
     pub fn classes(&self) -> &Classes {
         &self.classes
     }

@@ -32,7 +32,7 @@ impl fmt::Display for Counted {
     }
 }
 
-/// The numbers of what is counted.
+/// The resource numbers of what the model counts on nodes itself.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CountedIds {
     ids: BTreeMap<Counted, ResourceId>,
@@ -40,13 +40,15 @@ pub(super) struct CountedIds {
 }
 
 impl CountedIds {
+    /// Returns true if this is the number of something that the model counts itself.
     pub(super) fn contains(&self, id: ResourceId) -> bool {
         self.all.contains(&id)
     }
 }
 
 impl Cluster {
-    /// Returns the number of a counted resource, such as free volumes of a class.
+    /// Returns the resource number of something that the model counts, such as the free volumes of a class; `None` if
+    /// it is not counted yet.
     pub(super) fn counted_id(&self, what: &Counted) -> Option<ResourceId> {
         self.counted.ids.get(what).copied()
     }
@@ -64,7 +66,7 @@ impl Cluster {
         true
     }
 
-    /// Sets what the model counts on a node.
+    /// Sets how much a node has of everything that the model counts.
     pub(super) fn count_on(&self, node: &mut Node) {
         for (what, id) in &self.counted.ids {
             let at = usize::from(*id);
@@ -73,7 +75,7 @@ impl Cluster {
         }
     }
 
-    /// Returns how much of a counted resource a node has.
+    /// Returns how much a node has of something that the model counts: volumes, or devices.
     fn amount(&self, what: &Counted, node: &Node) -> i128 {
         match what {
             Counted::Attachments(driver) => self.storage.attachable(driver, &node.name).unwrap_or(UNLIMITED),
@@ -82,14 +84,14 @@ impl Cluster {
         }
     }
 
-    /// Counts again on a node.
+    /// Computes what the model counts on the node with this name again; does nothing if there is no such node.
     pub(super) fn recount(&mut self, node: &str) {
         if let Some(index) = self.node_index(node) {
             self.recount_at(index);
         }
     }
 
-    /// Computes the counted resources of a node again.
+    /// Computes what the model counts on the node with this index again.
     pub(super) fn recount_at(&mut self, index: NodeIndex) {
         let Some(mut node) = self.node_at(index).cloned() else { return };
         self.count_on(&mut node);

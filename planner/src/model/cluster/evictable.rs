@@ -5,7 +5,7 @@ use crate::limits::MOST_IN_SUMS;
 use crate::model::{ResourceId, Resources, Role, Row};
 use smallvec::SmallVec;
 
-/// Returns an amount within the upper bound.
+/// Returns an amount limited to the range that sums can contain: up to `MOST_IN_SUMS`, positive or negative.
 pub(crate) fn clamped(amount: i128) -> i64 {
     i64::try_from(amount.clamp(-MOST_IN_SUMS, MOST_IN_SUMS)).unwrap_or(0)
 }
@@ -24,17 +24,17 @@ pub(crate) struct Evictable {
 }
 
 impl Evictable {
-    /// Returns the priorities of the pods, ascending.
+    /// Returns the distinct priorities of the pods, ascending: the keys of the other lists.
     pub(crate) fn priorities(&self) -> &[i32] {
         &self.priorities
     }
 
-    /// Returns, by priority, the number of pods up to it.
+    /// Returns for each priority, ascending, the number of pods up to it.
     pub(crate) fn pods(&self) -> &[i64] {
         self.column(0)
     }
 
-    /// Returns, by priority, how much of a resource the pods up to it request. Empty if no pod requests it.
+    /// Returns for each priority, ascending, how much of a resource the pods up to it request; empty if no pod requests it.
     pub(crate) fn requests(&self, id: ResourceId) -> &[i64] {
         self.resources.iter().position(|known| *known == id).map_or(&[], |at| self.column(at + 1))
     }
@@ -51,14 +51,14 @@ impl Evictable {
         self.others > 0
     }
 
-    /// Returns the sums of one column, by priority.
+    /// Returns the column with this number: 0 is the number of pods, then one for each resource.
     fn column(&self, number: usize) -> &[i64] {
         let height = self.priorities.len();
         &self.sums[number * height..(number + 1) * height]
     }
 
-    /// Adds a pod with these requests, or (unless `more`) subtracts it. A critical add-on is evictable only for another one, which is decided
-    /// pod by pod.
+    /// Adds a pod with these requests (`more`), or subtracts it. A critical add-on is evictable only for another one, which is decided pod
+    /// by pod.
     pub(super) fn count(&mut self, row: &Row, requests: &Resources, more: bool) {
         match row.role {
             Role::Evictable(_) if row.barred_below <= row.priority => self.add(row.priority, requests, more),
@@ -69,7 +69,7 @@ impl Evictable {
         }
     }
 
-    /// Adds the requests of a pod to the sums from its priority on, or subtracts them.
+    /// Adds the requests of a pod to the sums from its priority on (`more`), or subtracts them.
     fn add(&mut self, priority: i32, requests: &Resources, more: bool) {
         let level = self.priorities.partition_point(|known| *known < priority);
         if self.priorities.get(level) != Some(&priority) {
@@ -97,7 +97,7 @@ impl Evictable {
         }
     }
 
-    /// Inserts a priority without pods.
+    /// Inserts a priority, at the position `level`, with the sums of the next lower one.
     fn insert(&mut self, level: usize, priority: i32) {
         let height = self.priorities.len();
         let mut sums = Vec::with_capacity((height + 1) * (self.resources.len() + 1));
@@ -111,7 +111,7 @@ impl Evictable {
         self.sums = sums;
     }
 
-    /// Removes a priority without pods.
+    /// Removes the priority at the position `level`, which has no pods any more.
     fn remove(&mut self, level: usize) {
         let height = self.priorities.len();
         let mut at = 0;

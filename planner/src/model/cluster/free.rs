@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// Nodes to a page.
 const PAGE: usize = 32;
 
-/// Free amounts, by node and resource number.
+/// Free amounts, by node and resource number, in pages of several nodes. Rows have the same length.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Free {
     width: usize,
@@ -29,14 +29,14 @@ impl Free {
         &mut Arc::make_mut(&mut self.pages[page])[at..at + self.width]
     }
 
-    /// Returns the largest amount of a resource that is free on a node of the page of this node.
+    /// Returns the largest amount of the resource `id` that is free on any node of the page that contains `node`; 0 if there is no page.
     fn most(&self, node: NodeIndex, id: usize) -> i128 {
         let page = self.pages.get(node as usize / PAGE);
         let amounts = page.into_iter().flat_map(|rows| rows.iter().skip(id).step_by(self.width.max(1)));
         amounts.copied().max().unwrap_or(0)
     }
 
-    /// Extends every row to `width` resources.
+    /// Extends the row of every node to `width` resources; does nothing if rows have as many.
     pub(super) fn widen(&mut self, width: usize) {
         if width <= self.width {
             return;
@@ -63,7 +63,7 @@ pub(crate) struct AssumedFree<'a> {
 }
 
 impl<'a> AssumedFree<'a> {
-    /// Returns the free amounts of the model.
+    /// Starts with the free amounts of the model, of which none is changed.
     pub(crate) fn new(model: &'a Free) -> Self {
         Self { model, changed: Vec::new() }
     }
@@ -117,7 +117,7 @@ impl MostFree {
         }
     }
 
-    /// Returns the entry of a resource on the page of a node.
+    /// Returns the entry for a resource on the page of a node, to change it; creates the page if there is none.
     fn entry(&mut self, node: NodeIndex, id: usize) -> &mut i128 {
         let page = node as usize / PAGE;
         if self.pages.len() <= page {
@@ -148,12 +148,12 @@ pub(crate) struct CandidatePages {
 }
 
 impl CandidatePages {
-    /// Returns false if the requests fit on no node.
+    /// Returns false if the requests are known to fit on no node.
     pub(crate) fn any(&self) -> bool {
         self.any
     }
 
-    /// Returns false if the requests do not fit on a node.
+    /// Returns false if the requests are known not to fit on this node.
     pub(crate) fn contains(&self, node: NodeIndex) -> bool {
         self.pages.get(node as usize / PAGE).copied().unwrap_or(false)
     }

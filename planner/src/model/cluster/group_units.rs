@@ -31,7 +31,7 @@ struct Member {
 }
 
 impl Running {
-    /// Replaces what a member adds; `None` if it does not run. Returns true if that changed.
+    /// Replaces what a member adds to the counts; `None` if it does not run. Returns true if that changed.
     fn set(&mut self, pod: PodIndex, member: Option<Member>) -> bool {
         let old = match member {
             Some(member) => self.members.insert(pod, member),
@@ -54,7 +54,7 @@ impl Running {
         true
     }
 
-    /// Returns the unit of these members, which are `pods`.
+    /// Returns the unit of eviction with these pods, which are the counted members; `None` if no member is counted.
     fn unit(&self, pods: Vec<PodIndex>) -> Option<GroupUnit> {
         let threshold = self.thresholds.keys().next_back().copied();
         Some(GroupUnit {
@@ -67,7 +67,7 @@ impl Running {
     }
 }
 
-/// Adds a value to the counts, or removes it.
+/// Counts a value once more (`more`), or once less. `None` is not counted.
 fn count<L: Ord>(counts: &mut BTreeMap<L, usize>, value: Option<L>, more: bool) {
     let Some(value) = value else { return };
     if more {
@@ -159,7 +159,7 @@ impl Cluster {
         }
     }
 
-    /// Recomputes the row of a member.
+    /// Recomputes the row of one member of a group: as a pod alone, and then as a part of the group's unit.
     fn renew_row(&mut self, group: GroupIndex, pod: PodIndex) {
         let Some(mut row) = self.row_alone(pod, self.row(pod).class) else { return };
         if let Some(slot) = self.groups.get(group) {
@@ -192,7 +192,8 @@ impl Cluster {
 }
 
 impl GroupSlot {
-    /// Changes the row of a member that is evicted by itself to what it is in the group.
+    /// Changes the row of a member from that of a pod alone to that of a member of the group's unit, or to one that is not evicted if the
+    /// group contains a critical add-on.
     fn share(&self, group: GroupIndex, row: &mut Row) {
         match (&self.unit, row.role) {
             (Some(unit), Role::Evictable(_)) => {

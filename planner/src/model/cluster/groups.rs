@@ -31,12 +31,12 @@ impl Cluster {
         Group::from_native(object, &self.classes).map(|group| self.put_group(group))
     }
 
-    /// Removes a native group, by the key that it has itself. Returns whether it was there.
+    /// Removes a native group. `key` has the group's own name, without the API group. Returns whether it was there.
     pub fn remove_native_group(&mut self, key: &ObjectKey) -> bool {
         self.remove_group(&ObjectKey::new(&key.namespace, native::key_name(&key.name)))
     }
 
-    /// Returns the keys that native groups have themselves.
+    /// Returns the keys of the native groups with their own names, without the API group.
     pub fn native_groups(&self) -> impl Iterator<Item = ObjectKey> {
         let named = |group: &Group| Some(ObjectKey::new(&group.key.namespace, native::own_name(&group.key.name)?));
         self.groups().filter_map(named)
@@ -63,17 +63,17 @@ impl Cluster {
         was_there
     }
 
-    /// Returns every group, by key.
+    /// Returns every group of the model, sorted by namespace and name.
     pub fn groups(&self) -> impl Iterator<Item = &Group> {
         self.group_index.values().filter_map(|index| self.group_at(*index))
     }
 
-    /// A group by key.
+    /// Returns the group with this key; `None` if there is no such object.
     pub fn group(&self, key: &ObjectKey) -> Option<&Group> {
         self.group_at(*self.group_index.get(key)?)
     }
 
-    /// The group of a pod, if that group exists.
+    /// Returns the group that a pod names; `None` if it names none, or that group does not exist.
     pub fn group_of(&self, pod: &Pod) -> Option<&Group> {
         pod.group.as_ref()?;
         let slot = self.pod_index(&pod.key).and_then(|index| self.pods.get(index));
@@ -94,20 +94,22 @@ impl Cluster {
         Finished::of(&group.finished, self.members(&group.key)).count
     }
 
+    /// Returns the group with this index; `None` if only pods name it and the object does not exist.
     pub(crate) fn group_at(&self, index: GroupIndex) -> Option<&Group> {
         self.groups.get(index)?.group.as_ref()
     }
 
-    /// Returns the index of the group that a pod names; the group need not exist.
+    /// Returns the index of the group that a pod names, which need not exist; `None` if it names none.
     pub(crate) fn group_index_of(&self, index: PodIndex) -> Option<GroupIndex> {
         self.pods.get(index)?.group
     }
 
+    /// Returns the pods that name the group with this index, by key; empty if there is none.
     pub(crate) fn members_at(&self, index: GroupIndex) -> &[PodIndex] {
         self.groups.get(index).map_or(&[], |slot| &slot.members)
     }
 
-    /// Returns the members of a group by key, as indexes; also of a group that does not exist.
+    /// Returns the pods that name the group with this key, by key; also if the group does not exist.
     pub(crate) fn members_of(&self, group: &ObjectKey) -> &[PodIndex] {
         self.group_index.get(group).map_or(&[], |index| self.members_at(*index))
     }

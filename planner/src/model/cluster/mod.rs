@@ -122,6 +122,7 @@ struct NodeSlot {
     evictable: Evictable,
 }
 
+/// A pod, and where it is listed.
 #[derive(Clone, Debug)]
 struct PodSlot {
     pod: Pod,
@@ -139,6 +140,7 @@ impl PodSlot {
     }
 }
 
+/// A budget, and the pods that it selects.
 #[derive(Clone, Debug)]
 struct BudgetSlot {
     budget: Budget,

@@ -66,7 +66,7 @@ impl Cluster {
         removed.is_some()
     }
 
-    /// Adds what a node offers to the totals (`sign` 1), or subtracts it (-1).
+    /// Adds what a node offers to the totals of the cluster (`sign` 1), or subtracts it (-1).
     fn offer(&mut self, amounts: &[i128], sign: i128) {
         self.offered.resize(self.offered.len().max(amounts.len()), 0);
         for (total, amount) in self.offered.iter_mut().zip(amounts) {
@@ -92,7 +92,7 @@ impl Cluster {
         self.renumber_from(place as usize);
     }
 
-    /// Computes the ranks of the nodes from this position on.
+    /// Computes the positions of the nodes again, from the position `place` in the order by name on.
     fn renumber_from(&mut self, place: usize) {
         self.ranks.resize(self.nodes.bound(), None);
         for (rank, (index, _)) in (0u32..).zip(&self.order).skip(place) {
@@ -100,7 +100,7 @@ impl Cluster {
         }
     }
 
-    /// Recomputes the free capacity of a node.
+    /// Recomputes the free amounts of a node: what it offers less what the pods on it request.
     fn set_free(&mut self, index: NodeIndex) {
         self.free.widen(self.names.len());
         let Some(slot) = self.nodes.get(index) else { return };
@@ -125,7 +125,7 @@ impl Cluster {
         self.most_free.candidates(requests)
     }
 
-    /// Returns what all nodes together offer of a resource.
+    /// Returns how much of a resource all nodes together offer.
     pub(crate) fn offered(&self, id: ResourceId) -> i128 {
         self.offered.get(usize::from(id)).copied().unwrap_or(0)
     }
@@ -159,17 +159,17 @@ impl Cluster {
         }
     }
 
-    /// Returns all nodes, by name.
+    /// Returns all nodes that exist, sorted by name.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.order.iter().map(|(_, node)| node.as_ref())
     }
 
-    /// A node by name.
+    /// Returns the node with this name; `None` if it does not exist.
     pub fn node(&self, name: &str) -> Option<&Node> {
         self.node_at(self.node_index(name)?)
     }
 
-    /// The pods that are bound to a node and have not ended, by key; also of a node that is not known.
+    /// Returns the pods that are bound to a node and have not ended, by key; also of a node that is not in the model.
     pub fn pods_on<'a>(&'a self, node: &str) -> impl Iterator<Item = &'a Pod> + use<'a> {
         let rows = self.node_index(node).into_iter().flat_map(|index| self.rows_at(index));
         rows.filter_map(|(index, _)| self.pod_at(index))
@@ -192,20 +192,22 @@ impl Cluster {
         self.changes.caught_up()
     }
 
+    /// Returns the index of the node with this name; `None` if neither the node nor a pod on it is in the model.
     pub(crate) fn node_index(&self, name: &str) -> Option<NodeIndex> {
         self.node_index.get(name).copied()
     }
 
+    /// Returns the node with this index; `None` if only pods name it and it does not exist.
     pub(crate) fn node_at(&self, index: NodeIndex) -> Option<&Node> {
         self.nodes.get(index)?.node.as_deref()
     }
 
-    /// Returns the nodes that exist, by name.
+    /// Returns the nodes that exist, sorted by name, each with its index. A node's position is its rank among all nodes.
     pub(crate) fn node_order(&self) -> &[(NodeIndex, Arc<Node>)] {
         &self.order
     }
 
-    /// The position of a node in that order; `None` if it does not exist.
+    /// Returns the position of a node in [`Self::node_order`]; `None` if it does not exist.
     pub(crate) fn rank_of(&self, index: NodeIndex) -> Option<usize> {
         self.ranks.get(index as usize).copied().flatten().map(|rank| rank as usize)
     }

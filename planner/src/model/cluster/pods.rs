@@ -37,7 +37,8 @@ impl Cluster {
         }
     }
 
-    /// Stores a pod. Returns true if it differs from the stored version, whose index is `known`.
+    /// Stores a pod as the newest version. Returns true if it differs from the stored version, whose index is `known`; `None` if there is
+    /// none.
     fn take_in(&mut self, mut pod: Pod, known: Option<PodIndex>) -> bool {
         self.settle(&mut pod);
         let claims = self.one_pod_claims(&pod);
@@ -140,7 +141,7 @@ impl Cluster {
         true
     }
 
-    /// Returns every pod, by key.
+    /// Returns every pod of the model, sorted by namespace and name.
     pub fn pods(&self) -> impl Iterator<Item = &Pod> {
         self.pod_index.values().filter_map(|index| self.pod_at(*index))
     }
@@ -152,7 +153,7 @@ impl Cluster {
         index.filter_map(|(_, index)| self.pod_at(*index))
     }
 
-    /// A pod by key.
+    /// Returns the pod with this key; `None` if it is not in the model.
     pub fn pod(&self, key: &ObjectKey) -> Option<&Pod> {
         self.pod_at(self.pod_index(key)?)
     }
@@ -186,7 +187,7 @@ impl Cluster {
         pod.annotation_policy.unwrap_or(fallback)
     }
 
-    /// The budgets that a pod of the model is under, by name.
+    /// Returns the budgets that select a pod of the model, by name.
     pub fn budgets_of<'a>(&'a self, pod: &Pod) -> Vec<&'a Budget> {
         let numbers = self.pod_index(&pod.key).map_or(&[][..], |index| self.budgets_at(index));
         let budgets = numbers.iter().filter_map(|number| self.budget_at(*number)).map(|(budget, _)| budget);
@@ -207,15 +208,17 @@ impl Cluster {
         group.map_or(slot.pod.priority, |group| group.counts_for(&slot.pod))
     }
 
+    /// Returns the index of the pod with this key; `None` if it is not in the model.
     pub(crate) fn pod_index(&self, key: &ObjectKey) -> Option<PodIndex> {
         self.pod_index.get(key).copied()
     }
 
+    /// Returns the pod with this index; `None` if there is none.
     pub(crate) fn pod_at(&self, index: PodIndex) -> Option<&Pod> {
         self.pods.get(index).map(|slot| &slot.pod)
     }
 
-    /// Returns every pod that uses capacity of a node.
+    /// Returns every pod that uses capacity of a node: it is bound and has not ended.
     pub(crate) fn bound(&self) -> impl Iterator<Item = PodIndex> + '_ {
         (0..).zip(&self.rows).filter(|(_, row)| row.node.is_some()).map(|(index, _)| index)
     }
@@ -227,12 +230,12 @@ impl Cluster {
         here.map(|(_, index)| *index).filter(|index| self.row(*index).node.is_some())
     }
 
-    /// One more than the largest pod index.
+    /// Returns one more than the largest index of a pod: the length of a list by pod.
     pub(crate) fn pod_bound(&self) -> usize {
         self.pods.bound()
     }
 
-    /// The node whose capacity a pod uses.
+    /// Returns the node whose capacity a pod uses; `None` if it is not bound or has ended.
     pub(crate) fn node_index_of(&self, index: PodIndex) -> Option<NodeIndex> {
         self.row(index).node
     }

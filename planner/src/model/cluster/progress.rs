@@ -5,7 +5,8 @@ use super::Cluster;
 use crate::model::{Change, NodeIndex, Pod, PodIndex, Resources, Row};
 
 impl Cluster {
-    /// Replaces a pod by a newer version with the same requests ([`Pod::differs_only_in_progress`]).
+    /// Replaces a pod by a newer version that differs only in its progress, such as phase or readiness
+    /// ([`Pod::differs_only_in_progress`]).
     pub(super) fn go_on(&mut self, index: PodIndex, mut pod: Pod) {
         let node = self.node_slot_of(&mut pod);
         let key = pod.key.clone();

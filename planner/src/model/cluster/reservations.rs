@@ -153,12 +153,12 @@ impl Cluster {
         self.reservations.pods.contains_key(&index)
     }
 
-    /// The node on which capacity is set aside for a pod.
+    /// Returns the node on which capacity is set aside for a pod; `None` if there is none, or the node is not in the model.
     pub(crate) fn reserved_node(&self, index: PodIndex) -> Option<NodeIndex> {
         self.node_index(&self.reservations.pods.get(&index)?.node)
     }
 
-    /// Returns the reservation of a pod: by a plan, or by kube-scheduler's nomination.
+    /// Returns the reservation for a pod: by a plan, or else by kube-scheduler's nomination. `None` if no capacity is set aside.
     fn reservation_at(&self, index: PodIndex) -> Option<Reservation> {
         let found = self.reservations.pods.get(&index)?;
         Some(found.by_plan.unwrap_or_else(|| Reservation::Started(self.priority_at(index))))

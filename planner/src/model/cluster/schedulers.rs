@@ -20,6 +20,7 @@ pub(super) struct Scheduler {
 }
 
 impl Schedulers {
+    /// Returns the configuration of the scheduler with this name; `None` if it has none.
     pub(super) fn get(&self, name: &str) -> Option<&Scheduler> {
         self.0.get(name)
     }
@@ -36,7 +37,7 @@ impl Scheduler {
         self.profile.ignores(resource)
     }
 
-    /// Adds what is not known of where it can place a pod.
+    /// Adds to `unknown`, as words, what is not known about the nodes on which this scheduler can place a pod.
     pub(super) fn unknown(&self, pod: &Pod, unknown: &mut Vec<String>) {
         let name = &pod.scheduler_name;
         for resource in pod.requests.provided(Provider::Ignored) {

@@ -8,7 +8,8 @@ use crate::model::resources::Provider;
 use crate::model::{Pod, PodIndex};
 
 impl Cluster {
-    /// Fills in what depends on other objects.
+    /// Fills in the fields of a pod that depend on other objects: its volumes, ResourceClaims and scheduler, and the features and resources
+    /// of nodes.
     pub(super) fn settle(&self, pod: &mut Pod) {
         let scheduler = self.schedulers.get(&pod.scheduler_name);
         self.settle_providers(pod, scheduler);

@@ -6,7 +6,7 @@ use crate::model::{ObjectKey, Pod, PodIndex};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Pods by what makes them special.
+/// Lists of the pods that some calls need and few pods belong to, and an index of all pods by UID.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Special {
     /// Live, and without a node.
@@ -25,23 +25,26 @@ fn hash(uid: &str) -> u64 {
     hasher.finish()
 }
 
-/// Returns on which lists a pod is: unbound, leaving, with host ports or claims for one pod.
+/// Returns on which lists a pod belongs: those of live pods without a node, of leaving pods, and of pods with host
+/// ports or exclusive claims. `on_node` says that it uses capacity of a node.
 fn lists(pod: &Pod, on_node: bool) -> [bool; 3] {
     [pod.live() && !pod.bound(), on_node && pod.leaves, on_node && !pod.constraints.exclusive.is_empty()]
 }
 
 impl Special {
+    /// Adds a pod to the lists that it belongs to, and to the index of UIDs.
     pub(super) fn insert(&mut self, index: PodIndex, slot: &PodSlot) {
         self.enlist(index, &slot.pod.key, lists(&slot.pod, slot.node.is_some()));
         self.uids.insert((hash(&slot.pod.uid), index));
     }
 
+    /// Removes a pod from all lists and from the index of UIDs.
     pub(super) fn remove(&mut self, index: PodIndex, pod: &Pod) {
         self.enlist(index, &pod.key, [false; 3]);
         self.uids.remove(&(hash(&pod.uid), index));
     }
 
-    /// Updates the lists after a pod made progress: `old` is its previous version, and whether it was bound.
+    /// Updates the lists after a pod changed: `old` is its previous version, and whether that used capacity of a node.
     pub(super) fn renew(&mut self, index: PodIndex, old: (&Pod, bool), slot: &PodSlot) {
         let now = lists(&slot.pod, slot.node.is_some());
         if now != lists(old.0, old.1) {
@@ -49,8 +52,8 @@ impl Special {
         }
     }
 
-    /// Adds a pod to the lists of pods without a node, of leaving pods, and of pods with host ports or exclusive
-    /// claims, or removes it.
+    /// Adds a pod to each list for which the flag is true, and removes it from the others; the flags are those of
+    /// [`lists`].
     fn enlist(&mut self, index: PodIndex, key: &ObjectKey, [unbound, leaving, ports]: [bool; 3]) {
         if unbound {
             self.unbound.insert(key.clone(), index);
@@ -84,14 +87,14 @@ impl Cluster {
         self.with_pods(&self.special.with_exclusive)
     }
 
-    /// The pod with a UID.
+    /// Returns the index of the pod with this UID; `None` if it is not in the model.
     pub(crate) fn pod_with_uid(&self, uid: &str) -> Option<PodIndex> {
         let hash = hash(uid);
         let mut same = self.special.uids.range((hash, PodIndex::MIN)..=(hash, PodIndex::MAX)).map(|(_, index)| *index);
         same.find(|index| self.pod_at(*index).is_some_and(|pod| pod.uid == uid))
     }
 
-    /// Returns the pods of a list.
+    /// Returns the pods whose indexes are in `list`, each with its index.
     fn with_pods<'a>(&'a self, list: &'a BTreeSet<PodIndex>) -> impl Iterator<Item = (PodIndex, &'a Pod)> {
         list.iter().filter_map(|index| Some((*index, self.pod_at(*index)?)))
     }

@@ -22,7 +22,7 @@ pub(super) struct Levels {
     units: BTreeMap<i32, usize>,
 }
 
-/// Adds one to a level, or subtracts it.
+/// Counts a level once more (`more`), or once less.
 fn count<L: Ord + Copy>(levels: &mut BTreeMap<L, usize>, level: L, more: bool) {
     let pods = levels.entry(level).or_default();
     *pods = if more { *pods + 1 } else { pods.saturating_sub(1) };
@@ -32,13 +32,14 @@ fn count<L: Ord + Copy>(levels: &mut BTreeMap<L, usize>, level: L, more: bool) {
 }
 
 impl Levels {
-    /// Counts the unit of a group instead of its earlier one, each of a priority if there is one.
+    /// Counts the unit of a group with the priority `now` instead of its earlier unit with the priority `before`; `None` if there is or was
+    /// none.
     pub(super) fn replace_unit(&mut self, before: Option<i32>, now: Option<i32>) {
         before.into_iter().for_each(|priority| count(&mut self.units, priority, false));
         now.into_iter().for_each(|priority| count(&mut self.units, priority, true));
     }
 
-    /// Adds a pod to the numbers by priority, or subtracts it.
+    /// Adds a pod with this row to the numbers by priority (`more`), or subtracts it.
     fn count_row(&mut self, row: &Row, more: bool) {
         if row.node.is_some() && row.role != Role::Leaves {
             count(&mut self.pods, row.priority, more);
@@ -66,7 +67,7 @@ impl Cluster {
         }
     }
 
-    /// Returns the row of a pod that is evicted by itself, if it is evicted.
+    /// Returns the row of a pod that would be evicted by itself, and not with its group; `None` if the pod is not in the model.
     pub(super) fn row_alone(&self, index: PodIndex, class: ClassId) -> Option<Row> {
         let slot = self.pods.get(index)?;
         let pod = &slot.pod;
@@ -91,7 +92,7 @@ impl Cluster {
         })
     }
 
-    /// Replaces a pod's row.
+    /// Replaces the row of a pod, and updates everything that is derived from rows: counts by priority, sums by node, and the change log.
     pub(super) fn set_row(&mut self, index: PodIndex, row: Row) {
         let at = index as usize;
         if self.rows.len() <= at {
@@ -120,7 +121,7 @@ impl Cluster {
         self.budgets_changed(index);
     }
 
-    /// Adds a pod to what evictions free on its node, or (unless `more`) subtracts it.
+    /// Adds a pod to what evictions free on its node (`more`), or subtracts it.
     fn count_evictable(&mut self, row: &Row, more: bool) {
         if let Some(slot) = row.node.and_then(|node| self.nodes.get_mut(node))
             && let Some(class) = self.kinds.get(row.class)
@@ -149,22 +150,22 @@ impl Cluster {
         &self.memory
     }
 
-    /// Returns the row of a pod.
+    /// Returns the row of a pod; the default, which has no node, for an index without a pod.
     pub(crate) fn row(&self, index: PodIndex) -> Row {
         self.rows.get(index as usize).copied().unwrap_or_default()
     }
 
-    /// An equivalence class of pods.
+    /// Returns the equivalence class of pods with this number; `None` if no pod is of that class.
     pub(crate) fn class(&self, id: ClassId) -> Option<&Arc<EquivalenceClass>> {
         self.kinds.get(id)
     }
 
-    /// One more than the largest number of an equivalence class.
+    /// Returns one more than the largest number of an equivalence class: the length of a list by class.
     pub(crate) fn class_bound(&self) -> usize {
         self.kinds.bound()
     }
 
-    /// Returns a unit of eviction: the pods that are evicted together.
+    /// Returns the pods that are evicted together as one unit; `None` if the unit does not exist.
     pub(crate) fn unit(&self, unit: UnitRef) -> Option<Unit<'_>> {
         match unit {
             UnitRef::Pod(index) => {

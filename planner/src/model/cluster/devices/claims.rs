@@ -22,7 +22,7 @@ enum Uncounted {
 }
 
 impl Claim {
-    /// Returns how many devices of a pool it has.
+    /// Returns how many devices of this pool are allocated to the claim.
     pub(super) fn devices_of(&self, pool: &PoolKey) -> i128 {
         self.allocated.iter().filter(|allocated| *allocated == pool).map(|_| 1).sum()
     }
@@ -63,7 +63,10 @@ impl Cluster {
         }
     }
 
-    /// Returns how many devices of which drivers a pod without a node needs for a claim.
+    /// Returns the drivers of the devices that a pod without a node needs for a claim, each with the number of devices.
+    ///
+    /// # Errors
+    /// The claim or its class does not exist, or it asks for more than a number of devices.
     fn devices_for(&self, pod: &Pod, claim: &DeviceClaimRef) -> Result<Vec<(SmolStr, i128)>, Uncounted> {
         let DeviceClaimRef::Own(name) = claim else { return Err(Uncounted::Unknown) };
         let made = name.as_ref().map(|name| ObjectKey::new(&pod.key.namespace, name));
@@ -172,7 +175,7 @@ impl Cluster {
     }
 }
 
-/// Adds a claim to an index, or removes it.
+/// Adds a claim to the entry `at` of an index (`is_new`), or removes it.
 fn enlist<K: Ord + Clone>(index: &mut BTreeMap<K, BTreeSet<ObjectKey>>, at: K, claim: &ObjectKey, is_new: bool) {
     let claims = index.entry(at.clone()).or_default();
     let _ = if is_new { claims.insert(claim.clone()) } else { claims.remove(claim) };

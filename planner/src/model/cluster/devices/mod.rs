@@ -47,7 +47,7 @@ impl Devices {
         !self.classes.is_empty()
     }
 
-    /// Adds the extended resources of a pod that devices may satisfy.
+    /// Adds to `unknown`, as words, the extended resources that a pod requests and that only devices can provide.
     pub(super) fn unknown(pod: &Pod, unknown: &mut Vec<String>) {
         for resource in pod.requests.provided(Provider::Devices) {
             unknown.push(format!("devices for {resource} (dynamic resource allocation), which no node offers itself"));
@@ -82,15 +82,15 @@ impl Cluster {
         was_there
     }
 
-    /// Removes a DeviceClass. Returns whether it was there.
+    /// Removes a DeviceClass, without updating pods with ResourceClaims. Returns whether it was there.
     fn forget_device_class(&mut self, name: &str) -> bool {
         let Some(class) = self.devices.classes.remove(name) else { return false };
         self.serve(name, class.resource, false);
         true
     }
 
-    /// Records that a DeviceClass provides an extended resource, or no longer does, and updates the pods that request
-    /// it.
+    /// Records that a DeviceClass provides an extended resource besides its implicit one (`more`), or no longer does, and updates the pods
+    /// that request it.
     fn serve(&mut self, class: &str, resource: Option<SmolStr>, more: bool) {
         for name in resource.into_iter().chain([SmolStr::from(format!("{IMPLICIT_RESOURCE}{class}"))]) {
             let classes = self.devices.served.entry(name.clone()).or_default();

@@ -27,12 +27,12 @@ impl Devices {
         !self.uncounted.contains_key(driver)
     }
 
-    /// Returns the node of a pool.
+    /// Returns the name of the node that has a pool; `None` if several nodes can use it, or there is no such pool.
     pub(super) fn node_of(&self, pool: &PoolKey) -> Option<&SmolStr> {
         self.pools.get(pool)?.node.as_ref()
     }
 
-    /// Returns a pool of these slices; `None` without any.
+    /// Returns the pool that these slices describe, by the newest generation among them; `None` without any.
     fn pool(&self, slices: BTreeSet<SmolStr>) -> Option<Pool> {
         let known = || slices.iter().filter_map(|name| self.slices.get(name));
         let newest = known().map(|slice| slice.generation).max()?;
@@ -114,7 +114,8 @@ impl Cluster {
         nodes.iter().for_each(|node| self.recount(node));
     }
 
-    /// Returns how many devices of a driver the pods on a node can have.
+    /// Returns how many devices of a driver the pods on a node have or can get: all in the node's pools but those of claims that other pods
+    /// can use.
     pub(in crate::model::cluster) fn devices_on(&self, driver: &str, node: &str) -> i128 {
         let devices = &self.devices;
         let on_node = devices.pools_on.get(&(SmolStr::new(node), SmolStr::new(driver)));

@@ -43,7 +43,7 @@ struct FreeVolumes {
     hosts: BTreeMap<SmolStr, i128>,
 }
 
-/// The pods with a claim.
+/// The pods that use one PersistentVolumeClaim.
 #[derive(Clone, Debug, Default)]
 struct Users {
     all: BTreeSet<PodIndex>,
@@ -54,7 +54,7 @@ struct Users {
 }
 
 impl Users {
-    /// Records that a pod uses the claim.
+    /// Records that a pod uses the claim, and whether it is bound or pending.
     fn note(&mut self, index: PodIndex, slot: &PodSlot) {
         self.all.insert(index);
         let is_bound = slot.node.is_some();
@@ -231,12 +231,12 @@ impl Cluster {
         had_limits
     }
 
-    /// Returns the names of all PersistentVolumes.
+    /// Returns the names of all PersistentVolumes in the model.
     pub fn volumes(&self) -> impl Iterator<Item = &SmolStr> {
         self.storage.volumes.keys()
     }
 
-    /// Returns the keys of all PersistentVolumeClaims.
+    /// Returns the keys of all PersistentVolumeClaims in the model.
     pub fn claims(&self) -> impl Iterator<Item = &ObjectKey> {
         self.storage.claims.keys()
     }
@@ -280,7 +280,7 @@ impl Cluster {
 }
 
 impl Storage {
-    /// Forgets which volume a claim named.
+    /// Removes a claim from the list of its volume; `old` is the claim's last version.
     fn forget_claim(&mut self, key: &ObjectKey, old: Option<VolumeClaim>) {
         let Some(volume) = old.and_then(|claim| claim.volume) else { return };
         if let Some(claims) = self.claims_on.get_mut(&volume) {
@@ -291,23 +291,23 @@ impl Storage {
         }
     }
 
-    /// Returns how many volumes of a CSI driver a node can attach; `None` without a limit.
+    /// Returns how many volumes of a CSI driver a node can attach; `None` if its CSINode states no limit.
     pub(super) fn attachable(&self, driver: &str, node: &str) -> Option<i128> {
         self.limits.get(node)?.get(driver).copied()
     }
 
-    /// Returns how many free volumes of a class are on a node.
+    /// Returns how many free volumes of a StorageClass are on a node; 0 if there are none.
     pub(super) fn free_on(&self, class: &str, node: &Node) -> i128 {
         let host = || self.free.get(class)?.hosts.get(node.labels.get(HOST)?.as_str()).copied();
         host().unwrap_or(0)
     }
 
-    /// Returns the volume that names a claim.
+    /// Returns the PersistentVolume whose `claimRef` names a claim; `None` if there is none.
     fn reserved_for(&self, claim: &ObjectKey) -> Option<&Volume> {
         self.volumes.get(self.reserved.get(claim)?)
     }
 
-    /// Returns the CSI driver of a claim's volume, or of the volume that will be made for it.
+    /// Returns the CSI driver of a claim's volume, or of its class if it has no volume yet; `None` if neither is known.
     fn driver_of(&self, claim: &VolumeClaim) -> Option<&str> {
         match claim.volume.as_ref().and_then(|volume| self.volumes.get(volume)) {
             Some(volume) => volume.driver.as_deref(),
