@@ -110,7 +110,7 @@ impl<'a> Budgets<'a> {
         Tally { victims: vec![0; self.list.len()], guarded: vec![0; self.list.len()], ..Tally::default() }
     }
 
-    /// Adds a unit to the victims. Returns how many of its pods violate a budget: every budget of a pod is counted.
+    /// Adds a unit to the victims in `tally`. Returns how many of its pods violate a budget then: every budget of a pod is counted.
     pub(crate) fn add(&self, tally: &mut Tally, unit: &Unit) -> usize {
         if self.is_empty() {
             return 0;
@@ -119,7 +119,7 @@ impl<'a> Budgets<'a> {
         unit.pods.iter().filter(|pod| self.add_pod(tally, **pod, guarded)).count()
     }
 
-    /// Adds a victim to the tally. Returns true if that violates a budget.
+    /// Adds a pod to the victims in `tally`; `guarded` says that its budgets are guaranteed. Returns true if that violates a budget.
     fn add_pod(&self, tally: &mut Tally, pod: PodIndex, guarded: bool) -> bool {
         let mut violates = false;
         for number in self.of_pod(pod) {
@@ -139,18 +139,20 @@ impl<'a> Budgets<'a> {
         unit.threshold.is_some_and(|threshold| threshold > self.priority)
     }
 
-    /// The first budget that is violated although a victim under it is guarded.
+    /// Returns the number of the first budget that the victims in `tally` violate although it is guaranteed for one of them; `None` if
+    /// there is none.
     pub(crate) fn breach(&self, tally: &Tally) -> Option<usize> {
         (0..self.list.len()).find(|b| self.breaches(*b, tally.victims[*b], tally.guarded[*b]))
     }
 
-    /// Returns true if this number of victims breaches a budget that is guaranteed for some of them.
+    /// Returns true if `victims` victims violate the budget with this number, and it is guaranteed: `guarded` of them have a threshold
+    /// above the preemptor's priority.
     fn breaches(&self, number: usize, victims: usize, guarded: usize) -> bool {
         guarded > 0 && victims > self.allowed(number)
     }
 
-    /// Returns the effect of adding these units to the victims: how many of their pods violate a budget, and whether a guaranteed budget
-    /// would be violated. Only the counts of the budgets of these units are copied, unless there are many.
+    /// Returns the effect of adding these units to the victims in `tally`: how many of their pods violate a budget, and whether a
+    /// guaranteed budget would be violated. Only the counts of their budgets are copied, unless there are many.
     pub(crate) fn preview<'u>(
         &self,
         tally: &Tally,
@@ -185,13 +187,13 @@ impl<'a> Budgets<'a> {
         (violations, breached)
     }
 
-    /// Returns true if these victims together violate no guaranteed budget.
+    /// Returns true if the victims in `tally` and these units together violate no guaranteed budget.
     pub(crate) fn may_evict<'u>(&self, tally: &Tally, units: impl Iterator<Item = &'u Unit<'u>> + Clone) -> bool {
         !self.guarding || !self.preview(tally, units).1
     }
 
-    /// Returns the first budget by name that would be violated by evicting the unit besides the victims so far, and whether it is
-    /// guaranteed. Guaranteed budgets come first.
+    /// Returns the number of the first budget by name that evicting the unit besides the victims in `tally` would violate, and whether it
+    /// is guaranteed. Guaranteed budgets come first. `None` if it violates no budget.
     pub(crate) fn objection(&self, tally: &Tally, unit: &Unit) -> Option<(usize, bool)> {
         let guarded = self.guards(unit);
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
@@ -235,7 +237,8 @@ impl<'a> Budgets<'a> {
         self.violations_of(&tally).unwrap_or_else(|| self.violating(cluster, pods).len())
     }
 
-    /// Returns the same for the victims so far; `None` if the order of the victims matters, because a pod is under several budgets.
+    /// Returns how many of the victims in `tally` violate a budget, as [`Self::violations`] counts; `None` if the order of the victims
+    /// matters, because a pod is under several budgets.
     pub(crate) fn violations_of(&self, tally: &Tally) -> Option<usize> {
         (tally.violations == 0 || !self.several).then_some(tally.violations)
     }
@@ -245,8 +248,8 @@ impl<'a> Budgets<'a> {
         unit.pods.iter().any(|pod| self.of_pod(*pod).contains(&number))
     }
 
-    /// The budgets that do not allow the eviction of all these units and are guaranteed for some of them, by name; with the number of
-    /// allowed evictions, and the priority from which on none of their guarantees applies.
+    /// Returns the guaranteed budgets that do not allow the eviction of all these units, by name; each with the number of allowed
+    /// evictions, and the priority from which on a preemptor may violate it.
     pub(crate) fn guaranteed(&self, units: &[Unit]) -> Vec<(&'a Budget, usize, i32)> {
         let mut tally = self.tally();
         for unit in units {
@@ -273,18 +276,18 @@ impl<'a> Budgets<'a> {
         self.list.len()
     }
 
-    /// A budget by its number; the numbers are in the order of the keys.
+    /// Returns the budget with this number; the numbers are in the order of the keys.
     pub(crate) fn at(&self, number: usize) -> &'a Budget {
         self.list[number]
     }
 
-    /// The numbers of the budgets that a pod is under.
+    /// Returns the numbers of the budgets that select a pod; empty for a pod without a budget.
     pub(crate) fn of_pod(&self, pod: PodIndex) -> &[usize] {
         let marked = self.under.get(pod as usize / 64).is_some_and(|bits| bits & (1 << (pod % 64)) != 0);
         if marked { self.of.get(&pod).map_or(&[], |set| &self.sets[*set]) } else { &[] }
     }
 
-    /// Returns how many pods under a budget may be evicted.
+    /// Returns how many pods may be evicted under the budget with this number, besides those that decisions in flight evict.
     pub(crate) fn allowed(&self, number: usize) -> usize {
         let allowed = usize::try_from(self.list[number].disruptions_allowed).unwrap_or(0);
         allowed.saturating_sub(self.in_flight[number])

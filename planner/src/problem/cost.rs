@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 const NANOSECONDS: u64 = 1_000_000_000;
 
 impl Cost {
-    /// The cost of evicting these units for these members.
+    /// Returns the cost of evicting these units for the members in `placed`.
     pub(crate) fn of(problem: &Problem<'_>, victims: &[UnitIndex], placed: &[(PodIndex, Rank)]) -> Self {
         Self::of_evictions(problem, victims).with_losses(problem, victims, placed)
     }
@@ -49,8 +49,8 @@ impl Cost {
         }
     }
 
-    /// Returns the cheaper one of two choices of victims for these members, with its cost; the first one if they cost the same. What the
-    /// victims lose is counted for the result only, unless both are equal before.
+    /// Returns the cheaper one of two choices of victims for the members in `placed`, with its cost; the first one if they cost the same.
+    /// What the victims lose is counted for the result only, unless both are equal before.
     pub(crate) fn cheaper(
         problem: &Problem<'_>,
         first: Vec<UnitIndex>,
@@ -73,7 +73,8 @@ impl Cost {
         }
     }
 
-    /// Returns the cost if it is below the best one. What the victims lose is only counted for plans that are equal before.
+    /// Returns the cost of a choice of victims if it is below `best`, or there is no best one; otherwise `None`. What the victims lose is
+    /// only counted for choices that are equal before.
     pub(crate) fn below(
         problem: &Problem<'_>,
         victims: &[UnitIndex],
@@ -90,7 +91,7 @@ impl Cost {
 }
 
 impl<'a> Problem<'a> {
-    /// Returns the nodes after a plan, if it is known where victims fit instead.
+    /// Returns the nodes after a plan with these victims and placements; `None` if the problem does not know where victims fit instead.
     pub(crate) fn after(&self, victims: &[UnitIndex], placed: &[(PodIndex, Rank)]) -> Option<AfterPlan<'a>> {
         let pods = victims.iter().flat_map(|unit| self.potential.units[*unit].pods.iter().copied());
         let placed = placed.iter().map(|(pod, rank)| (*pod, self.nodes.place(*rank)));

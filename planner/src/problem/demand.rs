@@ -108,7 +108,10 @@ impl Demand {
         })
     }
 
-    /// Returns the demand of a single pod; a decision if nothing is to be decided for it.
+    /// Returns the demand of a single pod.
+    ///
+    /// # Errors
+    /// The decision, if there is nothing to plan for the pod.
     fn of_pod(cluster: &Cluster, pod: &Pod) -> Result<Self, Decision> {
         if !pod.live() || pod.bound() || pod.gated_by_others {
             return Err(Decision::Nothing);
@@ -164,7 +167,7 @@ impl Demand {
     }
 }
 
-/// Returns an amount as a share of the total, in billionths.
+/// Returns `amount` as a share of `offered`, in billionths; a very large number if nothing is offered.
 fn share(amount: i128, offered: i128) -> i128 {
     if offered <= 0 { i128::MAX / 2 } else { amount.saturating_mul(1_000_000_000) / offered }
 }

@@ -7,58 +7,60 @@ use crate::limits::{
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// The remaining looks; a clone shares the count with the original.
+/// The remaining effort, in *looks*: a look is one check of a node or pod. A clone shares the count with the original.
 #[derive(Clone, Debug)]
 pub(crate) struct Effort {
     left: Rc<Cell<usize>>,
+    /// Looks that are reserved for the last placement.
     kept: Rc<Cell<usize>>,
+    /// How many searches that try everything were cut short.
     exhausted_times: Rc<Cell<usize>>,
 }
 
 impl Effort {
-    /// Creates a budget of `left` looks, and `kept` more for the last placement.
-    fn new(left: usize, kept: usize) -> Self {
-        Self { left: Rc::new(Cell::new(left)), kept: Rc::new(Cell::new(kept)), exhausted_times: Rc::default() }
+    /// Creates an effort of this many looks, and a reserve of further ones for the last placement.
+    fn new(looks: usize, reserve: usize) -> Self {
+        Self { left: Rc::new(Cell::new(looks)), kept: Rc::new(Cell::new(reserve)), exhausted_times: Rc::default() }
     }
 
-    /// The effort for a decision.
+    /// Returns the effort that a whole decision may take.
     pub(crate) fn of_decision() -> Self {
         Self::new(DECISION_LOOKS, LAST_RESORT_LOOKS)
     }
 
-    /// The effort for the choice of victims on one node.
+    /// Returns the effort for the choice of victims on one node.
     pub(crate) fn of_node() -> Self {
         Self::new(NODE_LOOKS, 0)
     }
 
-    /// The effort for plain greedy placements.
+    /// Returns the effort for the plain placement, which puts each member on the first node where it fits.
     pub(crate) fn of_plain() -> Self {
         Self::new(PLAIN_LOOKS, 0)
     }
 
-    /// The effort for the explanation of a shortfall.
+    /// Returns the effort for the explanation of a shortfall, which is made even after a decision has used up its own.
     pub(crate) fn of_words() -> Self {
         Self::new(EXPLANATION_LOOKS, 0)
     }
 
-    /// The effort for the search for one critical add-on.
+    /// Returns the effort for the search for one critical add-on.
     pub(crate) fn of_search() -> Self {
         Self::new(ADDON_LOOKS, 0)
     }
 
-    /// The effort for the check which pods fit on other nodes.
+    /// Returns the effort for the check which pods fit on other nodes.
     pub(crate) fn of_places() -> Self {
         Self::new(ELSEWHERE_LOOKS, 0)
     }
 
-    /// Uses some looks; returns false if fewer are left.
+    /// Uses this many looks. Returns false if fewer were left; none is left then.
     pub(crate) fn take(&self, looks: usize) -> bool {
         let left = self.left();
         self.left.set(left.saturating_sub(looks));
         left >= looks
     }
 
-    /// Returns how many looks are left.
+    /// Returns how many looks are left, without the reserve.
     pub(crate) fn left(&self) -> usize {
         self.left.get()
     }
@@ -73,12 +75,12 @@ impl Effort {
         self.exhausted_times.set(self.exhausted_times.get() + 1);
     }
 
-    /// Returns how many searches that try everything ended before they had: what these did not find may exist.
+    /// Returns how many searches that try every choice were cut short: what these did not find may exist.
     pub(crate) fn exhausted_times(&self) -> usize {
         self.exhausted_times.get()
     }
 
-    /// Returns true if no looks are left.
+    /// Returns true if no looks are left: searches must end.
     pub(crate) fn spent(&self) -> bool {
         self.left() == 0
     }

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Finds nodes for evicted pods.
+/// Finds out which pods, if they were evicted, would fit on other nodes.
 pub(crate) struct Elsewhere<'a> {
     cluster: &'a Cluster,
     /// All nodes.
@@ -48,7 +48,8 @@ pub(crate) struct AfterPlan<'a> {
 }
 
 impl<'a> Elsewhere<'a> {
-    /// `terminated` are pods that are leaving anyway and count as removed, by node.
+    /// Prepares the check of where evicted pods fit. `held` are nominated pods; `terminated` are pods that are leaving anyway and count as
+    /// removed, by node.
     pub(crate) fn new(cluster: &'a Cluster, nodes: &'a Nodes<'a>, held: &'a [Held], terminated: Vec<Held>) -> Self {
         let mut amounts = Occupancy::of_amounts(cluster, nodes, held);
         terminated.iter().for_each(|(pod, rank)| amounts.remove(*pod, *rank));

@@ -28,7 +28,8 @@ pub(crate) enum Differs {
     OfUnit,
 }
 
-/// The differences between a decision's cluster and the model.
+/// How the cluster that one decision assumes differs from the model: because of other decisions that are being carried
+/// out, of the preemptor's own pods, and of pods that must not be evicted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlight {
     /// The reservations of others that count against the preemptor.
@@ -69,7 +70,7 @@ impl InFlight {
         Self { reserved, held: OnceCell::new(), departing, evicting, lingering, exempt, displaces_critical: false }
     }
 
-    /// Changes the differences for a critical add-on, which may displace another one.
+    /// Returns the same differences for a critical add-on, for which another critical add-on may be evicted.
     pub(crate) fn for_critical_addon(self) -> Self {
         Self { displaces_critical: true, ..self }
     }
@@ -82,7 +83,7 @@ impl InFlight {
         }
     }
 
-    /// Returns true if critical add-ons are not evicted, as usual.
+    /// Returns true if no critical add-on may be evicted: the preemptor is not one itself.
     pub(crate) fn evicts_as_usual(&self) -> bool {
         !self.displaces_critical
     }
@@ -103,12 +104,14 @@ impl InFlight {
         if self.any_departs() { unit.pods.iter().filter(stays).count() } else { unit.pods.len() }
     }
 
-    /// How many pods that decisions in flight evict use up a disruption of a budget that its status does not count yet.
+    /// Returns how many pods that decisions in flight evict use up a disruption of this budget that its status does not
+    /// count yet.
     pub(crate) fn evicting(&self, budget: BudgetIndex) -> usize {
         self.evicting.get(&budget).copied().unwrap_or(0)
     }
 
-    /// Returns the budgets that the differences affect.
+    /// Returns the budgets of the pods that decisions in flight evict, and of those that must not be evicted: their
+    /// state differs from the model.
     pub(crate) fn budgets(&self, cluster: &Cluster) -> BTreeSet<BudgetIndex> {
         let exempt = self.exempt.iter().filter_map(|unit| cluster.unit(*unit));
         let exempt: Vec<PodIndex> = exempt.flat_map(|unit| unit.pods.to_vec()).collect();
@@ -116,7 +119,7 @@ impl InFlight {
         pods.flat_map(|pod| cluster.budgets_at(*pod)).copied().collect()
     }
 
-    /// Returns true if some of a unit's pods can be leaving already.
+    /// Returns true if decisions in flight evict any pod, so that a unit may have pods that are leaving already.
     pub(crate) fn any_departs(&self) -> bool {
         !self.departing.is_empty()
     }
@@ -132,7 +135,8 @@ impl InFlight {
         ranks.into_iter().flat_map(leave).collect()
     }
 
-    /// Returns the nodes with differences, and these differences.
+    /// Returns the nodes on which the decision's cluster differs from the model, each with the pods that differ, and
+    /// how.
     pub(crate) fn nodes(&self, cluster: &Cluster, nodes: &Nodes<'_>) -> BTreeMap<Rank, Difference> {
         let mut changed: BTreeMap<Rank, Difference> = BTreeMap::new();
         let mut note = |pod: PodIndex, rank: Option<Rank>, differs: Differs| {
@@ -158,13 +162,15 @@ impl InFlight {
         changed
     }
 
-    /// All reservations of others that count against the preemptor, by node.
+    /// Returns all reservations of others that count against the preemptor, by node; they are collected at the first
+    /// call.
     pub(crate) fn held(&self, cluster: &Cluster) -> &[Held] {
         self.held.get_or_init(|| self.reserved.all(cluster))
     }
 }
 
-/// Returns by budget how many of these pods are live and counted by it, in one pass over the pods.
+/// Returns for each budget how many of the pods `departing` are live and counted by it; budgets without such pods are
+/// left out. It takes one pass over these pods.
 fn evicting(cluster: &Cluster, departing: &BTreeSet<PodIndex>) -> BTreeMap<BudgetIndex, usize> {
     let mut counts = BTreeMap::new();
     for index in departing {

@@ -92,7 +92,7 @@ impl<'a> Problem<'a> {
         self.potential.pods_on(self.cluster, self.nodes, self.in_flight, unit, rank)
     }
 
-    /// Makes all nodes except these infeasible.
+    /// Makes all nodes infeasible for the members except those with these ranks.
     pub(crate) fn leave_out_all_but(&mut self, ranks: &[Rank]) {
         let mut meant = vec![false; self.nodes.len()];
         ranks.iter().for_each(|rank| meant[*rank] = true);

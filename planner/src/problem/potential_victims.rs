@@ -28,13 +28,13 @@ pub(crate) struct PotentialVictims<'a> {
 }
 
 impl<'a> PotentialVictims<'a> {
-    /// No potential victims.
+    /// Creates an empty list of potential victims for these nodes.
     pub(crate) fn none(nodes: &Nodes<'_>) -> Self {
         Self { units: Vec::new(), refs: Vec::new(), on: vec![Vec::new(); nodes.len()], groups: BTreeMap::new() }
     }
 
-    /// The units with pods on `nodes`, of a priority strictly below the preemptor's and not above the ceiling, without
-    /// mirror pods, pods that are leaving anyway, exempt units, and the preemptor's own group.
+    /// Collects the units with pods on `nodes`, of a priority strictly below `priority` (the preemptor's) and not above
+    /// `ceiling`. Mirror pods, pods that are leaving anyway, exempt units, and the preemptor's own group are left out.
     pub(crate) fn new(
         cluster: &'a Cluster,
         nodes: &Nodes<'_>,
@@ -63,7 +63,8 @@ impl<'a> PotentialVictims<'a> {
         potential
     }
 
-    /// Adds a unit to the list, without pods that are leaving anyway. Returns its number.
+    /// Adds a unit to the list, without pods that are leaving anyway. Returns its index; `None` if the unit does not
+    /// exist.
     fn push(&mut self, cluster: &'a Cluster, in_flight: &InFlight, unit: UnitRef) -> Option<UnitIndex> {
         let number = self.units.len();
         let mut found = cluster.unit(unit)?;
@@ -102,12 +103,12 @@ impl<'a> PotentialVictims<'a> {
     }
 }
 
-/// Returns what a unit adds to the sum of priorities of step 9.
+/// Returns what a unit adds to the sum of priorities of step 9: its offset priority, once for each pod.
 pub(crate) fn weight(unit: &Unit<'_>) -> u64 {
     offset_priority(unit.priority).saturating_mul(unit.pods.len() as u64)
 }
 
-/// A whole group without those of its pods that decisions in flight evict.
+/// Returns a whole group without those of its pods that decisions in flight evict.
 fn without_departing<'a>(cluster: &'a Cluster, in_flight: &InFlight, mut unit: Unit<'a>) -> Unit<'a> {
     let stays = |index: &PodIndex| in_flight.unit_of(*index, &cluster.row(*index)).is_some();
     let pods: Vec<PodIndex> = unit.pods.iter().copied().filter(stays).collect();

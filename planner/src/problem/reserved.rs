@@ -17,24 +17,24 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// Returns true if a preemptor of this priority must respect a reservation.
+    /// Returns true if the preemptor must respect this reservation for `pod`: not if it is one of its own pods.
     fn counts(&self, pod: PodIndex, reservation: Reservation) -> bool {
         self.respect.counts(reservation, self.priority) && !self.own.contains(&pod)
     }
 
-    /// The pods for which capacity of a node is reserved.
+    /// Returns the pods whose reservations on this node count against the preemptor.
     pub(crate) fn on<'c>(&'c self, cluster: &'c Cluster, node: NodeIndex) -> impl Iterator<Item = PodIndex> + 'c {
         cluster.reserved_on(node).filter(|(pod, reservation)| self.counts(*pod, *reservation)).map(|(pod, _)| pod)
     }
 
-    /// Returns the reservations on the nodes with these ranks among all nodes.
+    /// Returns the reservations that count against the preemptor on the nodes with these ranks among all nodes.
     pub(crate) fn among(&self, cluster: &Cluster, ranks: impl Iterator<Item = Rank>) -> Vec<Held> {
         let nodes = cluster.node_order();
         let on = |rank: Rank| nodes.get(rank).into_iter().flat_map(|(node, _)| self.on(cluster, *node));
         ranks.flat_map(|rank| on(rank).map(move |pod| (pod, rank))).collect()
     }
 
-    /// All reservations, by node.
+    /// Returns all reservations that count against the preemptor, on nodes that exist, sorted by node.
     pub(crate) fn all(&self, cluster: &Cluster) -> Vec<Held> {
         let counts = cluster.reserved().filter(|(pod, _, reservation)| self.counts(*pod, *reservation));
         let mut reservations: Vec<Held> =
@@ -43,7 +43,7 @@ impl Reserved {
         reservations
     }
 
-    /// The pods with required anti-affinity for which capacity is reserved.
+    /// Returns the pods with required anti-affinity whose reservations count against the preemptor.
     pub(crate) fn repelling<'c>(&'c self, cluster: &'c Cluster) -> impl Iterator<Item = PodIndex> + 'c {
         cluster.reserved_repelling().filter(|(pod, held)| self.counts(*pod, *held)).map(|(pod, _)| pod)
     }

@@ -48,7 +48,7 @@ pub(crate) fn lower_bound(
     Cost { highest_priority: Some(ceiling), priority_sum: sums.max().unwrap_or(0), ..Cost::default() }
 }
 
-/// Returns the smallest request of a member for each resource that all members request.
+/// Returns for each resource that all members request the smallest request of one.
 fn least_asked(cluster: &Cluster, demand: &Demand) -> Vec<(ResourceId, i128)> {
     let mut classes: Vec<_> = demand.members.iter().map(|member| cluster.row(*member).class).collect();
     classes.sort_unstable();
@@ -64,8 +64,8 @@ const EXACT: i128 = 1 << 62;
 /// Number of low bits that are dropped from larger amounts, which have at most [97 bits](crate::model).
 const LOW_BITS: u32 = 60;
 
-/// Returns the least weight that frees the missing amount if fractions of units could be evicted: those that free most for their weight
-/// first.
+/// Returns the least weight that frees `missing` if fractions of units could be evicted: those that free most for their weight first.
+/// `offers` has the weight of each unit and the amount that it frees. If all together do not suffice, their weight is returned.
 pub(crate) fn fractional(mut missing: i128, offers: impl Iterator<Item = (u64, i128)>) -> u64 {
     if missing <= 0 {
         return 0;

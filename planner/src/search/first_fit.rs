@@ -26,6 +26,7 @@ enum Suits {
     No,
 }
 
+/// A placement that is being made: each member on the first node by name where it fits.
 struct FirstFit<'e, 'a> {
     nodes: &'a Nodes<'a>,
     room: Occupancy<'a>,

@@ -10,6 +10,7 @@ pub(crate) struct Found {
     /// From the most to the least important.
     pub(crate) victims: Vec<UnitIndex>,
     pub(crate) cost: Cost,
+    /// The explanation of the search, in sentences.
     pub(crate) trace: Vec<String>,
     /// What every choice of victims in the problem costs at least.
     pub(crate) least: CostBound,

@@ -75,11 +75,13 @@ pub(crate) fn fill_rest(
 }
 
 impl<'a> Layout<'a> {
+    /// Creates a layout without placements and victims, which begins with the occupancy `room`.
     fn new(room: Occupancy<'a>) -> Self {
         Self { placed: Vec::new(), doomed: Vec::new(), room }
     }
 }
 
+/// A greedy placement that is being made, and the units that may still be evicted for it.
 struct Search<'p, 'a> {
     problem: &'p Problem<'a>,
     available: Vec<bool>,
@@ -92,7 +94,8 @@ struct Search<'p, 'a> {
 }
 
 impl<'p, 'a> Search<'p, 'a> {
-    /// Places members until `most` are placed.
+    /// Continues `layout` with members of these classes, one class after the other, until `most` members are placed or no more fit.
+    /// `available` says by unit whether it may be evicted.
     fn run(
         problem: &'p Problem<'a>,
         layout: Layout<'a>,
@@ -144,7 +147,8 @@ impl<'p, 'a> Search<'p, 'a> {
         }
     }
 
-    /// Returns the tightest node with free capacity in a cell to which inter-pod constraints admit a member.
+    /// Returns the tightest node with free capacity in a cell to which inter-pod constraints admit the member; `None` if there is none, or
+    /// no effort is left.
     fn tightest(&self, front: &mut Front, member: PodIndex) -> Option<Rank> {
         loop {
             let rank = front.tightest()?;
@@ -169,7 +173,8 @@ impl<'p, 'a> Search<'p, 'a> {
         Some(false)
     }
 
-    /// Returns the victim set with the lowest price on any node. Noted prices can have increased, so the lowest one is computed again.
+    /// Returns the victim set with the lowest price on any node for one more member; `None` if there is none. Noted prices can have
+    /// increased, so the lowest one is computed again.
     fn cheapest(&mut self, front: &mut Front, class: &'p MemberClass, remaining: usize) -> Option<VictimSet> {
         let member = *class.members.first().filter(|_| self.anybody)?;
         while let Some(price) = front.cheapest() {
@@ -186,7 +191,7 @@ impl<'p, 'a> Search<'p, 'a> {
         None
     }
 
-    /// Returns the cheapest victim set on a node for one more member of a class.
+    /// Returns the cheapest victim set on a node for one more member of a class; `None` if no permitted evictions suffice.
     fn victims_on(&mut self, class: &'p MemberClass, rank: Rank, remaining: usize) -> Option<VictimSet> {
         let member = *class.members.first()?;
         let sets = VictimSets { problem: self.problem, class, member, available: &self.available };
@@ -248,7 +253,8 @@ impl<'p, 'a> Search<'p, 'a> {
         (!needed.is_empty()).then_some(needed)
     }
 
-    /// Removes these victims.
+    /// Removes the units of a victim set from the occupancy, and recomputes the candidates on the nodes where they ran. `remaining` members
+    /// are not placed yet.
     fn clear(&mut self, front: &mut Front, class: &'p MemberClass, set: &VictimSet, remaining: usize) {
         let mut touched = Vec::new();
         for number in &set.units {
@@ -321,6 +327,7 @@ struct Cell {
 }
 
 impl Front {
+    /// Creates the candidates for one class of members, without any: all cells are open, and all nodes count as full.
     fn new(room: &Occupancy<'_>, nodes: usize) -> Self {
         let cell_of: Vec<usize> = (0..nodes).map(|rank| room.cell(rank)).collect();
         let mut cells: Vec<Cell> = (0..room.cells()).map(|_| Cell::default()).collect();
@@ -331,7 +338,7 @@ impl Front {
         Self { cells, cell_of, entries: vec![None; nodes], roomy, priced, closed }
     }
 
-    /// Sets how many more members fit on a node.
+    /// Sets how many more members fit on a node; `vacating` says that a pod is leaving it.
     fn set(&mut self, rank: Rank, vacating: bool, capacity: usize) {
         let number = self.cell_of[rank];
         let spare = &mut self.cells[number].spare;
@@ -346,7 +353,7 @@ impl Front {
         self.list(number);
     }
 
-    /// Updates the entries of a cell among the candidates.
+    /// Updates the two lists of candidates after the cell with this number changed: its tightest node and its cheapest victims.
     fn list(&mut self, number: usize) {
         let cell = &mut self.cells[number];
         let now = match cell.closed {
@@ -364,31 +371,33 @@ impl Front {
         }
     }
 
-    /// Returns the node with the least capacity for a further member.
+    /// Returns the best node with free capacity in any open cell: one without leaving pods, and then with the least capacity for further
+    /// members; `None` if there is none.
     fn tightest(&self) -> Option<Rank> {
         self.roomy.first().map(|(_, _, rank)| *rank)
     }
 
-    /// Returns the lowest price of a victim set.
+    /// Returns the lowest noted price of a victim set in any open cell; `None` if there is none.
     fn cheapest(&self) -> Option<SetPrice> {
         self.priced.first().copied()
     }
 
-    /// Adds the price of a victim set on a node.
+    /// Adds the price of a victim set to the cell of its node.
     fn note(&mut self, price: SetPrice) {
         let number = self.cell_of[price.rank];
         self.cells[number].prices.push(Reverse(price));
         self.list(number);
     }
 
-    /// Removes the cheapest victims of the cell of a node.
+    /// Removes the lowest noted price from the cell that contains the node.
     fn pop(&mut self, rank: Rank) {
         let number = self.cell_of[rank];
         self.cells[number].prices.pop();
         self.list(number);
     }
 
-    /// Closes a cell until the state of the counter that rejects the members changes.
+    /// Closes the cell with this number: none of its nodes is a candidate until `counter`, which rejects the members, has another state
+    /// than `state`.
     fn close(&mut self, number: usize, counter: RejectingCounter, state: Option<CounterState>) {
         self.cells[number].closed = true;
         self.closed.entry(counter).or_insert_with(|| (state, Vec::new())).1.push(number);
@@ -400,7 +409,7 @@ impl Front {
         self.reopen_where(|counter, state| room.counter_state(counter) != state);
     }
 
-    /// Reopens all closed cells.
+    /// Reopens all closed cells, because pods were removed: their nodes are candidates again.
     fn reopen_all(&mut self) {
         self.reopen_where(|_, _| true);
     }

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// Units whose eviction lets at least one more member fit, and their price.
 type Cheapest = (SetPrice, Vec<usize>);
 
-/// A partial placement, and its victims.
+/// A placement of the members of a group on a matrix that is being made, and its victims.
 pub(crate) struct Gang<'p, 'a> {
     problem: &'p Problem<'a>,
     matrix: &'p mut Matrix,
@@ -26,6 +26,7 @@ pub(crate) struct Gang<'p, 'a> {
     /// By node: how many members are placed there.
     used: Vec<usize>,
     placed: Vec<(PodIndex, Rank)>,
+    /// The units that were removed to let members fit.
     doomed: Vec<usize>,
     /// Prices of victim sets. Prices that have changed are detected when they are popped.
     prices: BinaryHeap<Reverse<SetPrice>>,
@@ -124,15 +125,15 @@ impl Gang<'_, '_> {
         }
     }
 
-    /// Records the cheapest victim set of a node.
+    /// Records a victim set as the cheapest one of its node, with the number of victim sets evicted before.
     fn note(&mut self, clearing: Cheapest) {
         self.prices.push(Reverse(clearing.0));
         let node = clearing.0.rank;
         self.noted[node] = Some((clearing, self.cleared));
     }
 
-    /// Returns the victim set with the lowest price on any node. Noted prices can have increased, so they are computed again unless nothing
-    /// changed for them.
+    /// Returns the victim set with the lowest price on any node; `None` if there is none. Noted prices can have increased, so they are
+    /// computed again unless nothing changed for them.
     fn cheapest(&mut self) -> Option<Cheapest> {
         while let Some(Reverse(price)) = self.prices.pop() {
             let noted = self.noted[price.rank].take();
@@ -149,14 +150,15 @@ impl Gang<'_, '_> {
         None
     }
 
-    /// Returns true if the gain and the price of a victim set are unchanged since they were noted.
+    /// Returns true if the gain and the price of a victim set are the same as when it was noted, after `noted` victim sets were evicted:
+    /// none of its nodes has changed since.
     fn lasts(&self, (price, units): &Cheapest, noted: usize) -> bool {
         let mut nodes = units.iter().flat_map(|unit| self.matrix.frees(*unit)).map(|(node, _)| node);
         price.gains_at_most(self.remaining()) && nodes.all(|node| self.changed[node] <= noted)
     }
 
-    /// Returns the cheapest units whose eviction lets at least one more member fit on a node: one that is enough by itself, or the
-    /// least important ones that are enough together.
+    /// Returns the cheapest units whose eviction lets at least one more member fit on a node: one that is enough by itself, or the least
+    /// important ones that are enough together. `None` if none are enough.
     fn clearing(&mut self, node: usize) -> Option<Cheapest> {
         if self.matrix.full(node) {
             return None;
@@ -199,7 +201,7 @@ impl Gang<'_, '_> {
         Some(best)
     }
 
-    /// Returns the price of a victim set on a node.
+    /// Returns the price of evicting the units `set` for members on a node.
     fn price(&mut self, node: usize, set: &[usize]) -> SetPrice {
         let gain = self.gain(set).min(self.remaining());
         let units = set.iter().map(|unit| &self.problem.potential.units[self.matrix.units[*unit].number]);
@@ -219,7 +221,7 @@ impl Gang<'_, '_> {
         gain
     }
 
-    /// A last tie-break between sets of one price.
+    /// Orders sets of one price, the preferred one first: that with the less important units, then the smaller one.
     fn compare(&self, a: &[usize], b: &[usize]) -> Ordering {
         compare_sets(a, b, |a, b| self.order[*a].cmp(&self.order[*b]))
     }
@@ -245,13 +247,13 @@ impl Gang<'_, '_> {
         Cost::cheaper(self.problem, all, few, &self.placed)
     }
 
-    /// Puts the victims back into the matrix. Returns them as the problem numbers them.
+    /// Puts the victims back into the matrix, which is then as before. Returns them as numbered in the problem.
     fn put_back(&mut self, victims: Vec<usize>) -> Vec<UnitIndex> {
         self.matrix.flip_all(&victims);
         self.numbered(victims)
     }
 
-    /// Returns units as the problem numbers them.
+    /// Converts units from their numbers in the matrix to those in the problem.
     fn numbered(&self, units: Vec<usize>) -> Vec<UnitIndex> {
         units.into_iter().map(|unit| self.matrix.units[unit].number).collect()
     }

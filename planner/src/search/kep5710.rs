@@ -20,7 +20,8 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Foun
     if problem.demand.single { search_nodes(problem, room) } else { search_cluster(problem, room) }
 }
 
-/// One pod: victims on each node by themselves, the best node by cost, then by name.
+/// Searches victims for one pod on each node by itself. The best node is that with the least cost, then the first by name; `None` if the
+/// pod fits on none.
 fn search_nodes(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
     let (class, member) = (problem.classes.first()?, *problem.demand.members.first()?);
     let mut room = room.clone();
@@ -48,7 +49,8 @@ fn search_nodes(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
     Some(Found { placed: vec![(member, rank)], victims, cost, trace, least: CostBound::default() })
 }
 
-/// Returns the victims on one node; `None` if the pod does not fit even without all of `units`. `room` is unchanged afterwards.
+/// Returns the victims among `units` for a pod on one node; `None` if the pod does not fit even without all of them. `near` has for each
+/// unit the pods that matter for the node. `room` is unchanged afterwards.
 fn victims_on(
     problem: &Problem<'_>,
     room: &mut Occupancy<'_>,
@@ -73,7 +75,7 @@ fn victims_on(
     Some(victims)
 }
 
-/// A group: one placement in the whole cluster.
+/// Searches one placement in the whole cluster, with its victims, for a group. `None` if not enough members fit whatever is evicted.
 fn search_cluster(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
     let mut trace = Vec::new();
     let everybody = vec![true; problem.potential.units.len()];
@@ -87,7 +89,8 @@ fn search_cluster(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> 
     finish(problem, room, &available, most, trace)
 }
 
-/// Places `most` members with these units as potential victims, and reprieves as many units as it can.
+/// Places at least `most` members, if possible, with the units that are `available` as victims, and reprieves as many of these as it can.
+/// `None` if fewer than the needed members fit.
 pub(crate) fn finish(
     problem: &Problem<'_>,
     room: &Occupancy<'_>,
@@ -113,7 +116,8 @@ pub(crate) fn finish(
     Some(Found { placed, victims, cost, trace, least: CostBound::default() })
 }
 
-/// Returns how many members can be placed at most, as a sentence.
+/// Returns the sentence that says how many members can be placed at most, `most`, after the eviction of all `units` units of a lower
+/// priority.
 pub(crate) fn reach_in_words(demand: &Demand, most: usize, units: usize) -> String {
     let wanted = match demand.wanted {
         wanted if wanted < demand.members.len() => format!("the {} of minCount", counted(wanted, "member", "members")),
@@ -127,18 +131,19 @@ pub(crate) fn reach_in_words(demand: &Demand, most: usize, units: usize) -> Stri
     )
 }
 
-/// Returns how many units step 6 keeps, as a sentence.
+/// Returns the sentence that says how many units step 6 excludes as victims, because of their budgets.
 pub(crate) fn spared_in_words(units: usize) -> String {
     let are = counted(units, "unit is not evicted because its budgets", "units are not evicted because their budgets");
     format!("{are} would be violated.")
 }
 
-/// Returns the ceiling that step 7 found, as a sentence.
+/// Returns the sentence that says up to which priority units may be victims, as step 7 found.
 pub(crate) fn ceiling_in_words(ceiling: i32) -> String {
     format!("No unit above priority {ceiling} has to be evicted.")
 }
 
-/// Returns which node is the best for a single pod, as sentences.
+/// Returns sentences that say which node is the best for a single pod: `best` of `candidates` nodes on which the pod would fit, among
+/// `nodes`.
 pub(crate) fn nodes_in_words(candidates: usize, nodes: usize, best: &str, cost: &Cost) -> Vec<String> {
     vec![
         format!(
@@ -165,8 +170,8 @@ pub(crate) fn reach(problem: &Problem<'_>, room: &Occupancy<'_>, available: &[bo
     place(problem, room, available).placed.len().max(place(problem, room, &unguarded).placed.len())
 }
 
-/// Returns how many members fit without these units, for members of one class for which only amounts matter: it is a sum that needs no
-/// placement.
+/// Returns how many members fit after the eviction of all available units, if only amounts matter for the members and all are of one class:
+/// it is a sum that needs no placement. `None` otherwise.
 fn count(problem: &Problem<'_>, room: &Occupancy<'_>, available: &[bool]) -> Option<usize> {
     let [class] = problem.classes.as_slice() else { return None };
     let member = *class.members.first()?;
@@ -185,7 +190,7 @@ fn count(problem: &Problem<'_>, room: &Occupancy<'_>, available: &[bool]) -> Opt
     Some(sum)
 }
 
-/// Places as many members as fit without all these units, regardless of the cost.
+/// Places as many members as fit after the eviction of all available units, regardless of the cost.
 fn clear_all<'a>(problem: &Problem<'a>, room: &Occupancy<'a>, available: &[bool]) -> Layout<'a> {
     let units: Vec<UnitIndex> = (0..available.len()).filter(|unit| available[*unit]).collect();
     let room = with_plan(problem, room, &units, &[]);

@@ -8,7 +8,8 @@ use crate::model::{PodIndex, ResourceId};
 use crate::problem::{Problem, UnitIndex, weight};
 use std::ops::Range;
 
-/// Nodes, units, and which units are removed.
+/// A preemption problem in which only amounts decide, as arrays: what is free on each node, what each unit frees there, and which units are
+/// removed. Nodes and units have numbers of their own.
 #[derive(Clone)]
 pub(crate) struct Matrix {
     /// What one member asks for, of each resource that it asks for.
@@ -32,6 +33,7 @@ pub(crate) struct Matrix {
     amounts: Vec<i64>,
     /// By unit of the problem: its number in the matrix.
     numbers: Vec<Option<usize>>,
+    /// By unit: whether it is removed.
     pub(crate) gone: Vec<bool>,
 }
 
@@ -140,12 +142,12 @@ impl Matrix {
         Some(())
     }
 
-    /// Returns the units, as the problem numbers them.
+    /// Returns the units of the matrix, as numbered in the problem.
     pub(crate) fn units(&self) -> Vec<UnitIndex> {
         self.units.iter().map(|unit| unit.number).collect()
     }
 
-    /// The number here of a unit of the problem.
+    /// Returns the number in the matrix of a unit of the problem; `None` if the matrix does not contain it.
     pub(crate) fn local(&self, unit: UnitIndex) -> Option<usize> {
         self.numbers.get(unit).copied().flatten()
     }
@@ -156,14 +158,14 @@ impl Matrix {
         span.map(move |at| (self.places[at], &self.amounts[at * width..(at + 1) * width]))
     }
 
-    /// Returns what a unit frees on a node; an empty list if the unit has no pod there.
+    /// Returns what a unit frees on a node, in the order in which a member requests resources; an empty list if the unit has no pod there.
     pub(crate) fn freed_on(&self, unit: usize, node: usize) -> &[i64] {
         let (span, width) = (self.units[unit].span.clone(), self.request.len());
         let found = self.places[span.clone()].binary_search(&node).map(|at| span.start + at);
         found.map_or(&[], |at| &self.amounts[at * width..(at + 1) * width])
     }
 
-    /// Returns what is free on a node.
+    /// Returns what is free on a node without the removed units, in the order in which a member requests resources.
     pub(crate) fn free_on(&self, node: usize) -> &[i64] {
         &self.free[node * self.request.len()..(node + 1) * self.request.len()]
     }
@@ -190,7 +192,7 @@ impl Matrix {
         }
     }
 
-    /// Returns the number of members on every node.
+    /// Returns for each node, by number, how many of the placed members it has.
     pub(crate) fn used(&self, placed: &[(PodIndex, Rank)]) -> Vec<usize> {
         let mut used = vec![0; self.slots.len()];
         for (_, rank) in placed {
@@ -228,12 +230,12 @@ impl Matrix {
         self.slots[node] >= self.cap
     }
 
-    /// Returns how many members fit on a node.
+    /// Returns how many members fit on a node without the removed units, at most as many as are to be placed.
     pub(crate) fn slots_on(&self, node: usize) -> usize {
         self.slots[node]
     }
 
-    /// Puts back all removed units.
+    /// Puts back all removed units, so that none is removed.
     pub(crate) fn clear(&mut self) {
         (0..self.units.len())
             .filter(|unit| self.gone[*unit])

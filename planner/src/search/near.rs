@@ -22,7 +22,8 @@ impl<'p, 'a> Near<'p, 'a> {
         Self { problem, far: problem.potential.units.iter().map(|unit| far(&unit.pods)).collect() }
     }
 
-    /// Returns the pods of a unit that matter for a node.
+    /// Returns the pods of a unit that matter for a member on the node: those that run there, and those elsewhere to
+    /// which inter-pod constraints refer.
     pub(crate) fn pods(&self, unit: UnitIndex, rank: Rank) -> Vec<PodIndex> {
         let mut pods = self.problem.pods_on(unit, rank);
         let node = self.problem.nodes.index(rank);

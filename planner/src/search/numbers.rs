@@ -1,10 +1,11 @@
 //! A fixed pseudo-random sequence of numbers, which breaks ties differently from one attempt to the next. It starts from the same seed in
 //! every decision, so that decisions can be repeated.
 
-/// The generator (xorshift).
+/// A pseudo-random number generator (xorshift) with a fixed seed.
 pub(super) struct Numbers(u64);
 
 impl Numbers {
+    /// Creates a generator that always returns the same sequence.
     pub(super) fn new() -> Self {
         Self(0x9E37_79B9_7F4A_7C15)
     }
@@ -16,12 +17,12 @@ impl Numbers {
         self.0
     }
 
-    /// A number below `bound`, which is not 0.
+    /// Returns the next pseudo-random number, from 0 to less than `bound`, which is not 0.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         usize::try_from((self.next() >> 33) % bound.max(1) as u64).unwrap_or(0)
     }
 
-    /// Any number of 32 bits.
+    /// Returns the next pseudo-random number of 32 bits.
     pub(super) fn bits(&mut self) -> u32 {
         u32::try_from(self.next() >> 32).unwrap_or(0)
     }

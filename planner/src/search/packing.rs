@@ -57,6 +57,7 @@ pub(crate) fn greedy_is_exact(problem: &Problem<'_>) -> bool {
     problem.classes.len() == 1 && !problem.now.looks_around()
 }
 
+/// A search that tries every placement of the members.
 struct PackingAttempt<'p, 'a> {
     problem: &'p Problem<'a>,
     room: Occupancy<'a>,

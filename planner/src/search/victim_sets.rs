@@ -44,8 +44,8 @@ impl Ord for SetPrice {
 }
 
 impl SetPrice {
-    /// The price of these units, whose eviction violates `violations` budgets and lets `gain` more members fit, some of them on the node
-    /// with this rank.
+    /// Returns the price of these units: `violations` of their pods violate a budget, and their eviction lets `gain` more members fit, some
+    /// of them on the node with this rank.
     pub(crate) fn of<'u>(
         units: impl Iterator<Item = &'u Unit<'u>> + Clone,
         violations: usize,
@@ -82,7 +82,7 @@ impl PartialOrd for SetPrice {
 }
 
 impl VictimSet {
-    /// Returns a victim set for at most this number of members; `None` if a guaranteed budget would be violated.
+    /// Returns these units as a victim set whose eviction lets `gain` more members fit; `None` if it would violate a guaranteed budget.
     pub(crate) fn of(
         problem: &Problem<'_>,
         tally: &Tally,
@@ -96,7 +96,7 @@ impl VictimSet {
         (!breached).then_some(Self { units, price })
     }
 
-    /// Returns the cost of the set.
+    /// Returns the price by which the victim set is compared with others.
     pub(crate) fn price(&self) -> SetPrice {
         self.price
     }
@@ -111,7 +111,7 @@ struct Short {
 }
 
 impl Short {
-    /// Returns what a node lacks for one more member.
+    /// Returns which resources a node lacks for one more pod like this one, and how much of each.
     fn new(room: &Occupancy<'_>, pod: &Pod, rank: Rank) -> Self {
         let ids = room.lacks(pod, rank);
         let by = ids.iter().map(|id| pod.requests.get(*id) - room.free(rank)[usize::from(*id)]).collect();
@@ -213,7 +213,7 @@ impl VictimSets<'_, '_> {
         self.best_of(room, tally, rank, remaining, sets.into_iter())
     }
 
-    /// Returns the cheapest of these sets that no guaranteed budget forbids.
+    /// Returns the cheapest of these sets that no guaranteed budget forbids; `None` if there is none.
     fn best_of(
         &self,
         room: &mut Occupancy<'_>,
@@ -303,7 +303,8 @@ impl VictimSets<'_, '_> {
         order
     }
 
-    /// Returns the price of a victim set.
+    /// Returns the price of evicting the units `set` for members on the node with this rank; `remaining` members are not placed yet. `room`
+    /// is unchanged afterwards.
     fn price(
         &self,
         room: &mut Occupancy<'_>,
@@ -341,7 +342,7 @@ impl VictimSets<'_, '_> {
         after.saturating_sub(before).min(remaining)
     }
 
-    /// A last tie-break between sets of one price.
+    /// Orders sets of one price, the preferred one first; see [`compare_sets`].
     fn compare(&self, a: &[UnitIndex], b: &[UnitIndex]) -> Ordering {
         compare_sets(a, b, |a, b| self.problem.potential.compare(*a, *b))
     }

@@ -10,17 +10,17 @@ use crate::problem::{Problem, Tally, UnitIndex};
 /// The capacity on which branch and bound tries sets of victims: units are removed and put back one by one, and it tells whether the wanted
 /// number of members fits without those that are removed. It is an occupancy, one node of it, or a matrix of amounts.
 pub(super) trait EvictionTrial {
-    /// Removes a unit.
+    /// Removes a unit from the capacity, as if it were evicted.
     fn take(&mut self, unit: UnitIndex);
-    /// Puts a unit back.
+    /// Puts a removed unit back: reverts [`Self::take`].
     fn put(&mut self, unit: UnitIndex);
-    /// Returns true if the wanted number of members fits.
+    /// Returns true if the wanted number of members fits without the removed units.
     fn enough(&mut self) -> bool;
     /// Returns the node of each of the wanted members, with the units evicted that are taken now. `None` if fewer fit.
     fn placement(&mut self, problem: &Problem<'_>) -> Option<Vec<(PodIndex, Rank)>>;
 }
 
-/// A search over all subsets.
+/// Branch and bound over all subsets of units: finds the cheapest victims.
 pub(super) struct Exact<'p, 'a> {
     problem: &'p Problem<'a>,
     best: Option<Vec<UnitIndex>>,
@@ -49,13 +49,13 @@ impl<'p, 'a> Exact<'p, 'a> {
         self.best
     }
 
-    /// Returns the remaining number of checks.
+    /// Returns how many more checks the search may make whether enough members fit.
     pub(super) fn checks_left(&self) -> usize {
         self.checks
     }
 
-    /// Tries all subsets of `units`. Returns true if it was complete. No unit is removed from `least` and `most` before, and both are
-    /// unchanged afterwards.
+    /// Tries all subsets of `units`, and returns true if the search was complete. From `least`, the chosen units are removed during the
+    /// search, and from `most` also those not yet decided on. None is removed before, and both are unchanged afterwards.
     pub(super) fn run<T: EvictionTrial>(
         &mut self,
         least: &mut T,
@@ -111,7 +111,7 @@ impl<'p, 'a> Exact<'p, 'a> {
         self.chosen.pop();
     }
 
-    /// Replaces the best choice by the chosen units if they cost less; `cost` is without what they lose.
+    /// Replaces the best choice by the chosen units if they cost less; `cost` is their cost without what they lose.
     fn compare<T: EvictionTrial>(&mut self, trial: &mut T, mut cost: Cost) {
         let ties = self.cost.as_ref().is_some_and(|best| cost.bound() == best.bound());
         if ties && self.ties == 0 {

@@ -9,9 +9,9 @@ pub(super) const ONE: u64 = 1 << 16;
 /// 1, in the scale of the random factors of [`luck`].
 const PLAIN: u64 = 1 << 10;
 
-/// Returns the used share of something, from 0 to [`ONE`].
-pub(super) fn share(used: usize, all: usize) -> u64 {
-    ((used as u64).saturating_mul(ONE) / (all as u64).max(1)).min(ONE)
+/// Returns the share `used / total`, from 0 to [`ONE`].
+pub(super) fn share(used: usize, total: usize) -> u64 {
+    ((used as u64).saturating_mul(ONE) / (total as u64).max(1)).min(ONE)
 }
 
 /// Returns a random factor from 1 to 1.3, in 1,024ths.
@@ -24,7 +24,7 @@ pub(super) fn no_luck() -> u64 {
     PLAIN
 }
 
-/// Returns a quotient; in 64 bits if the amounts fit, because division in 128 bits is slow.
+/// Returns the quotient `amount / by`; it is computed in 64 bits if the amount fits, because division in 128 bits is slow.
 pub(super) fn ratio(amount: u128, by: u64) -> u128 {
     let by = by.max(1);
     match u64::try_from(amount) {
@@ -44,7 +44,7 @@ pub(super) fn part(freed: i64, missing: i64) -> u64 {
     (freed << spare) / (missing >> (20 - spare))
 }
 
-/// Returns true with a probability of one in fifty at full temperature, which falls to zero with the temperature.
+/// Returns true with a probability of one in fifty at full temperature (`heat` is [`ONE`]), which falls to zero with the temperature.
 pub(super) fn rarely(numbers: &mut Numbers, heat: u64) -> bool {
     u64::from(numbers.bits()) * 50 < heat * (CERTAIN / ONE)
 }
@@ -57,7 +57,7 @@ pub(super) fn worse_is_kept(numbers: &mut Numbers, more: u64, mean: u64, heat: u
     u64::from(numbers.bits()) < decay(u64::try_from(times).unwrap_or(u64::MAX))
 }
 
-/// Returns the probability e^-x, with x in [`ONE`]ths: as a power of two, whose last part is a parabola with an error of half a percent.
+/// Returns e^-x in [`ONE`]ths, with x in [`ONE`]ths, too: as a power of two, whose last part is a parabola with an error of half a percent.
 fn decay(x: u64) -> u64 {
     // Above this the result is 0.
     let x = x.min(64 * ONE);

@@ -19,7 +19,7 @@ pub(super) trait PlanTrial: EvictionTrial {
     fn reprieve(&mut self, problem: &Problem<'_>, placed: &[(PodIndex, Rank)], units: &[UnitIndex]) -> Vec<UnitIndex>;
 }
 
-/// Returns the plan with these victims; `None` when fewer than the wanted members fit, or a guaranteed budget would be violated. No unit is
+/// Returns the plan with these victims; `None` if fewer than the wanted members fit, or a guaranteed budget would be violated. No unit is
 /// removed from `trial` before; afterwards some are.
 pub(super) fn complete<T: PlanTrial>(
     problem: &Problem<'_>,
@@ -44,6 +44,7 @@ pub(super) struct OccupancyTrial<'p, 'a> {
 }
 
 impl<'p, 'a> OccupancyTrial<'p, 'a> {
+    /// Creates a trial that asks whether `goal` members fit, beginning with a copy of `room`.
     pub(super) fn new(problem: &'p Problem<'a>, room: &Occupancy<'a>, goal: usize) -> Self {
         Self { problem, room: room.clone(), goal }
     }
@@ -74,7 +75,7 @@ impl PlanTrial for OccupancyTrial<'_, '_> {
     }
 }
 
-/// The same for one pod on one node.
+/// An occupancy in which victims for one pod are tried on one node.
 pub(super) struct NodeTrial<'p, 'a> {
     pub(super) room: Occupancy<'a>,
     pub(super) member: PodIndex,

@@ -19,7 +19,8 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// The bounds for the units of `matrix`, of which none is removed.
+    /// Computes lower bounds for plans that violate no budget, with the units of `matrix`, of which none is removed, as potential victims.
+    /// The highest priority of `best` is the one that they may fall below.
     pub(super) fn new(matrix: &mut Matrix, best: &CandidatePlan) -> Self {
         let ceiling = best.cost.highest_priority;
         let below: Vec<usize> =

@@ -71,7 +71,8 @@ pub(crate) fn improve(problem: &Problem<'_>, room: &Occupancy<'_>, first: Found,
     found(best, first.trace, &first.cost, least)
 }
 
-/// Returns the best plan with its explanation.
+/// Returns the best plan as a result of the search: `trace` explains it, with a further sentence if it costs less than `first`, and `least`
+/// is what every plan costs at least.
 fn found(best: CandidatePlan, mut trace: Vec<String>, first: &Cost, least: CostBound) -> Found {
     if best.cost < *first {
         trace.push(format!("Choosing victims and placement together found a cheaper plan: {}.", best.cost));
@@ -144,8 +145,8 @@ fn take_better(other: Option<CandidatePlan>, best: &mut CandidatePlan) {
     }
 }
 
-/// The strategy `kep5710` found no plan: its placement is greedy, and guaranteed budgets do not permit the eviction of all units at
-/// once. If there are few units, every subset is tried.
+/// Searches a plan where the strategy `kep5710` found none: its placement is greedy, and guaranteed budgets do not permit the eviction of
+/// all units at once. If there are few units, every subset is tried.
 fn from_nothing(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
     let units: Vec<UnitIndex> = (0..problem.potential.units.len()).collect();
     if units.len() > PLACED_UNITS || !packing::small(problem) {

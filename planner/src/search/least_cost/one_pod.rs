@@ -15,8 +15,8 @@ use crate::search::least_cost::ties::settle;
 use crate::search::near::Near;
 use crate::search::reprieve::{reprieve, with_plan};
 
-/// Improves on `first`, the plan of KEP-5710 step by step, or finds one where it found none
-/// (guaranteed budgets).
+/// Returns a plan for one pod that is cheaper than `first`, the result of the strategy `kep5710`, or `first` itself. Where that strategy
+/// found none, because of guaranteed budgets, it searches one; `None` if there is none.
 pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<Found>) -> Option<Found> {
     let (class, member) = (problem.classes.first()?, *problem.demand.members.first()?);
     let trace = first.as_ref().map(|found| found.trace.clone());
@@ -79,7 +79,7 @@ fn useful(problem: &Problem<'_>, room: &Occupancy<'_>, member: PodIndex, rank: R
     units.iter().copied().filter(|unit| problem.pods_on(*unit, rank).iter().any(frees)).collect()
 }
 
-/// Returns the units of a node of which a cheaper choice than `cost` can consist; `None` if there can be none.
+/// Returns those of the units of a node of which a choice cheaper than `cost` can consist; `None` if there can be no such choice.
 fn promising(
     problem: &Problem<'_>,
     room: &Occupancy<'_>,

@@ -78,10 +78,12 @@ pub(super) fn run(
     (best < first).then(|| victims.into_iter().map(|unit| rebuild.matrix.units[unit].number).collect())
 }
 
+/// A local search (ruin and recreate): the current victims in a matrix, and sums over them.
 struct Rebuild<'p, 'a> {
     problem: &'p Problem<'a>,
     matrix: &'p mut Matrix,
     numbers: Numbers,
+    /// The units that are evicted now, in no defined order.
     gone: Vec<usize>,
     /// By unit: its index in `gone`.
     position: Vec<usize>,
@@ -105,6 +107,7 @@ struct Rebuild<'p, 'a> {
 }
 
 impl<'p, 'a> Rebuild<'p, 'a> {
+    /// Starts a local search in which no unit is evicted.
     fn new(problem: &'p Problem<'a>, matrix: &'p mut Matrix) -> Self {
         Self {
             problem,
@@ -177,7 +180,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         }
     }
 
-    /// Returns true if a guaranteed budget is violated.
+    /// Returns true if the current victims violate a guaranteed budget.
     fn breached(&self) -> bool {
         if self.exceeded == 0 {
             return false;
@@ -186,7 +189,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         (0..self.victims.len()).any(|budget| self.guarded[budget] > 0 && over(budget))
     }
 
-    /// Reverts the changes of this step.
+    /// Reverts the changes of this step: puts back the units that it evicted, and the other way round.
     fn undo(&mut self) {
         for unit in std::mem::take(&mut self.journal).into_iter().rev() {
             self.flip(unit);
@@ -223,7 +226,8 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         worse_is_kept(&mut self.numbers, more, mean, heat)
     }
 
-    /// Puts some victims back: all above the limit, or else a few, or most of those on a node.
+    /// Puts some victims back: one to three times either a single one, or most of those on a node; before that, with `lower`, all above the
+    /// priority `limit`.
     fn ruin(&mut self, lower: bool) {
         if lower {
             let above = |unit: &usize| self.matrix.units[*unit].priority > self.limit;
@@ -301,7 +305,8 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         price
     }
 
-    /// Returns the units to evict for one more member on a node: those that free most for their cost.
+    /// Returns the units to evict for one more member on a node: those that free most for their cost, which varies at random with `noise`.
+    /// `None` if no permitted evictions suffice.
     fn clearing(&mut self, node: usize, noise: bool) -> Option<Vec<usize>> {
         let wanted = i64::try_from(self.matrix.slots_on(node) + 1).ok()?;
         if self.matrix.full(node) {
@@ -332,7 +337,8 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         self.cover(node, missing, offers)
     }
 
-    /// Returns the first units of `offers` that together free the missing amounts, without those that turn out not to be needed.
+    /// Returns the first units of `offers` that together free the missing amounts on a node, without those that turn out not to be needed;
+    /// `None` if all together do not suffice.
     fn cover(&self, node: usize, mut missing: Vec<i64>, offers: Vec<(u128, usize)>) -> Option<Vec<usize>> {
         let mut set = Vec::new();
         for (_, unit) in offers {

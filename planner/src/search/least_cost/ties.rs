@@ -28,7 +28,7 @@ pub(super) fn settle(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Can
     }
 }
 
-/// Returns the victims after exchanges; `None` if there are none.
+/// Returns the victims after exchanges that make the plan cheaper; `None` if there are none.
 fn exchanged(problem: &Problem<'_>, room: &Occupancy<'_>, best: &CandidatePlan) -> Option<Vec<UnitIndex>> {
     let elsewhere = problem.elsewhere.filter(|_| !room.looks_around())?;
     let units = &problem.potential.units;

@@ -1,7 +1,7 @@
 //! The budgets of a unit, looked up once, because a search reads them many times.
 
 use crate::problem::{Problem, UnitIndex};
-/// The budgets of a unit.
+/// The budgets that select the pods of a unit.
 #[derive(Default)]
 pub(super) struct Under {
     /// Distinct sets of budgets, each with the number of pods that are under exactly these budgets.
@@ -11,7 +11,7 @@ pub(super) struct Under {
 }
 
 impl Under {
-    /// Looks up the budgets of a unit.
+    /// Looks up the budgets that select the pods of a unit of the problem.
     pub(super) fn new(problem: &Problem<'_>, unit: UnitIndex) -> Self {
         if problem.budgets.is_empty() {
             return Self::default();

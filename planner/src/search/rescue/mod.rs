@@ -79,15 +79,24 @@ struct EvictableUnit {
 struct UnitClass {
     /// Pods that several budgets select: their eviction counts as a violation, because the Eviction API always refuses it.
     in_several_budgets: usize,
+    /// Pods whose grace period is shortened.
     shortened: usize,
     pods: usize,
+    /// Pods that fit on no other node.
     homeless: usize,
+    /// Requests of the pods, as a share of what all nodes offer.
     requests: i128,
+    /// Pods without a controller, which are not recreated.
     uncontrolled: usize,
+    /// Whether it may be evicted only if it fits on another node.
     elsewhere: bool,
+    /// Equivalence class of its first pod.
     kind: ClassId,
+    /// The budgets of its pods, by number.
     budgets: Vec<usize>,
+    /// Whether these budgets are guaranteed.
     guarded: bool,
+    /// Its labels, if inter-pod constraints matter.
     labels: Option<Labels>,
     /// Set for a group that is disrupted together, so that it is a class of its own.
     group: Option<UnitIndex>,
@@ -192,7 +201,8 @@ impl<'a> VictimSearch<'_, 'a> {
         }
     }
 
-    /// Returns a lower bound for a node; `None` if the amounts do not suffice whatever is evicted, or the node is infeasible.
+    /// Returns a lower bound on the weight of evictions on a node; `None` if the amounts do not suffice whatever is evicted, or the node is
+    /// infeasible.
     fn node_bound(&mut self, rank: Rank) -> Option<NodeBound<'a>> {
         if self.problem.classes.first().is_none_or(|class| class.unsuitable[rank].is_some()) {
             return None;
@@ -261,7 +271,7 @@ impl<'a> VictimSearch<'_, 'a> {
         ids.map(|id| kind.map_or(0, |kind| kind.requests.get(id))).collect()
     }
 
-    /// Returns the cost of the eviction of a unit.
+    /// Returns the cost of the eviction of a unit; that of a group is computed once.
     fn price(&mut self, unit: UnitIndex) -> UnitPrice {
         match self.problem.potential.units[unit].kind {
             UnitKind::PodGroup => self.group(unit).price,
@@ -334,7 +344,8 @@ impl<'a> VictimSearch<'_, 'a> {
         OnNode { rank, candidates, rest, most }
     }
 
-    /// Returns what the eviction of a unit frees on a node, and what it costs.
+    /// Returns a unit with what its eviction frees on a node, and what it costs; `None` if it may be evicted only if it fits on another
+    /// node, and does not.
     fn candidate(&mut self, unit: UnitIndex, rank: Rank) -> Option<EvictableUnit> {
         let (cluster, problem) = (self.problem.cluster, self.problem);
         let found = &problem.potential.units[unit];
@@ -476,7 +487,8 @@ fn covered(freed: &[i128], missing: &[i128]) -> i128 {
     lacking.map(|(freed, missing)| freed.min(missing).saturating_mul(1_000_000) / missing).sum()
 }
 
-/// Returns a lower bound on the number of further evictions for the amounts to suffice, if one frees at most `most`.
+/// Returns a lower bound on the number of further evictions until the `missing` amounts are freed, if one eviction frees at most `most`;
+/// both are by resource.
 fn further(missing: &[i128], most: &[i128]) -> usize {
     let units = missing.iter().zip(most).filter(|(missing, _)| **missing > 0).map(|(missing, most)| match *most {
         most if most > 0 => usize::try_from((missing + most - 1) / most).unwrap_or(usize::MAX / 2),
@@ -499,7 +511,7 @@ impl Spent {
         }
     }
 
-    /// Returns by how much this number of victims exceeds what a budget allows.
+    /// Returns by how many pods this number of victims exceeds what the budget with this number allows; 0 if it does not.
     fn over(problem: &Problem<'_>, number: usize, pods: i64) -> usize {
         usize::try_from(pods).unwrap_or(0).saturating_sub(problem.budgets.allowed(number))
     }
