@@ -22,7 +22,7 @@ pub enum BanType {
 }
 
 impl BanType {
-    /// Returns the type as written.
+    /// Returns the type as it is stored in the `type` of a ban, such as `Eviction`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Eviction => "Eviction",

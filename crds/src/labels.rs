@@ -43,7 +43,7 @@ impl Counter {
     }
 }
 
-/// Returns the labels that are kept.
+/// Returns the labels of a pod that Giveway stores: those that it reads, and a limited number of others.
 pub fn remembered(labels: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
     let mut counter = Counter::default();
     let kept = labels.into_iter().flatten().filter(|(key, _)| counter.keeps(key));

@@ -50,7 +50,7 @@ impl<'a> RequestedPriority<'a> {
         })
     }
 
-    /// Returns what to do about a rejected pod.
+    /// Returns the clause that says what the creator of a rejected pod can do.
     fn remedy(&self, classes: &Classes) -> String {
         match self.class_name.ok_or(self.priority).map(|name| (name, self.lapsed(name, classes))) {
             Err(asked) => {
@@ -63,7 +63,7 @@ impl<'a> RequestedPriority<'a> {
         }
     }
 
-    /// Returns what to do about existing pods.
+    /// Returns the clause that says what to do about stored pods with a lower priority than their group.
     pub fn remedy_later(&self, classes: &Classes) -> String {
         match self.class_name.ok_or(self.priority).map(|name| (name, self.lapsed(name, classes))) {
             Err(asked) => format!("delete them and create them again with a class of {asked} or more"),
@@ -72,7 +72,8 @@ impl<'a> RequestedPriority<'a> {
         }
     }
 
-    /// Returns what to do if the group's class no longer exists or no longer has the group's priority.
+    /// Returns the clause that says what to do if the group's class, named `name`, no longer exists or has a lower
+    /// value than the group's priority; `None` if neither is so.
     fn lapsed(&self, name: &str, classes: &Classes) -> Option<String> {
         match classes.get(name).map(|class| class.value) {
             Some(value) if value >= self.priority => None,

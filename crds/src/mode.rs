@@ -25,7 +25,7 @@ impl Mode {
     /// Every mode.
     pub const ALL: [Self; 3] = [Self::Enforce, Self::Observe, Self::Off];
 
-    /// Returns the mode as written.
+    /// Returns the mode as the ConfigMap and the command line have it, such as `enforce`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Enforce => "enforce",

@@ -13,7 +13,7 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// The key of `namespace/name`.
+    /// Creates the key of the object `namespace/name`.
     pub fn new(namespace: impl AsRef<str>, name: impl AsRef<str>) -> Self {
         Self { namespace: SmolStr::new(namespace), name: SmolStr::new(name) }
     }

@@ -56,12 +56,12 @@ impl PlanState {
         Self::ALL.into_iter().find(|state| state.as_str() == text)
     }
 
-    /// Returns true if the plan is not finished.
+    /// Returns true if the plan has not ended: it may still evict pods or reserve capacity.
     pub fn in_flight(self) -> bool {
         matches!(self, Self::Planned | Self::Evicting | Self::WaitingForVictims | Self::Ungating)
     }
 
-    /// Returns the state as written.
+    /// Returns the state as it is stored in the status of a `Preemption`, such as `Completed`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Planned => "Planned",
@@ -126,7 +126,7 @@ impl Cause {
         Self::PartiallyDisrupted,
     ];
 
-    /// Returns the cause as written.
+    /// Returns the cause as it is stored in the spec of a `Preemption`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Preemptor => "Preemptor",
@@ -142,7 +142,7 @@ impl Cause {
         Self::ALL.into_iter().find(|cause| cause.as_str() == text)
     }
 
-    /// Returns true for a plan: its preemptor's pods are nominated and ungated.
+    /// Returns true if pods are evicted to place a preemptor's pods, which are then nominated and ungated.
     pub fn is_plan(self) -> bool {
         matches!(self, Self::Preemptor | Self::CriticalAddon)
     }
@@ -287,6 +287,7 @@ pub struct StoredVictim {
     pub pods: Vec<StoredVictimPod>,
 }
 
+/// Returns true for `false`, which is not stored.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(value: &bool) -> bool {
     !value

@@ -90,7 +90,7 @@ pub enum PreemptionPolicy {
 }
 
 impl PreemptionPolicy {
-    /// Returns the name as Kubernetes writes it.
+    /// Returns the policy as the field `preemptionPolicy` has it: `Never` or `PreemptLowerPriority`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PreemptLowerPriority => "PreemptLowerPriority",

@@ -131,12 +131,12 @@ pub struct PreemptionStatus {
     pub bans: Vec<StoredBan>,
 }
 
-/// Returns the default number of a part, and of parts.
+/// Returns 1: the default for the number of a part, and for the number of parts of a plan.
 fn one() -> i32 {
     1
 }
 
-/// Returns the default cause of a plan.
+/// Returns the default of `spec.cause`: the pods of a preemptor are to be placed.
 fn preemptor() -> String {
     Cause::Preemptor.as_str().to_owned()
 }
@@ -262,7 +262,7 @@ impl Cutter {
         }
     }
 
-    /// Returns all parts.
+    /// Returns the lists of all parts, including the current one, in the order of their numbers.
     fn finish(mut self) -> Vec<Lists> {
         self.done.push(self.current);
         self.done

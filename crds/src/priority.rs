@@ -105,17 +105,17 @@ impl Classes {
         self.0.remove(name).is_some()
     }
 
-    /// The class of this name.
+    /// Returns the class with this name; `None` if it does not exist.
     pub fn get(&self, name: &str) -> Option<&Class> {
         self.0.get(name)
     }
 
-    /// All classes, by name.
+    /// Returns all classes, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = &Class> {
         self.0.values()
     }
 
-    /// The default class: of several, the one with the lowest value, as the Priority plugin chooses.
+    /// Returns the default class: of several, the one with the lowest value, as the Priority plugin chooses; `None` if there is none.
     pub fn global_default(&self) -> Option<&Class> {
         self.0.values().filter(|c| c.global_default).min_by_key(|c| (c.value, c.name.clone()))
     }

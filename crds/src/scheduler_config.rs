@@ -46,7 +46,7 @@ impl Profile {
         is_extended && (self.ignored_resources.contains(resource) || self.ignored_groups.contains(group))
     }
 
-    /// Returns true if some resource is not compared.
+    /// Returns true if there is a resource that is not compared with what nodes offer.
     pub fn ignores_any(&self) -> bool {
         !self.ignored_resources.is_empty() || !self.ignored_groups.is_empty()
     }
@@ -203,6 +203,10 @@ impl<'v> ConfigField<'v> {
         }
     }
 
+    /// Returns the text of the field; `None` if it is absent.
+    ///
+    /// # Errors
+    /// The value is not a string.
     fn text(&self) -> Result<Option<&'v str>, ConfigError> {
         match self.value {
             Value::Null => Ok(None),
@@ -216,6 +220,10 @@ impl<'v> ConfigField<'v> {
         self.text()?.filter(|name| !name.is_empty()).ok_or_else(|| self.required(what))
     }
 
+    /// Returns the value of a boolean field; false if it is absent.
+    ///
+    /// # Errors
+    /// The value is not a boolean.
     fn is_true(&self) -> Result<bool, ConfigError> {
         match self.value {
             Value::Null => Ok(false),
@@ -224,7 +232,7 @@ impl<'v> ConfigField<'v> {
         }
     }
 
-    /// Checks that the field has this text.
+    /// Checks that the field is present and has exactly this text.
     fn must_be(&self, text: &str) -> Result<(), ConfigError> {
         self.one_of(&[text]).map(drop)
     }
@@ -239,6 +247,7 @@ impl<'v> ConfigField<'v> {
         }
     }
 
+    /// Creates the error that the field has an invalid value; `problem` says what it must be.
     fn invalid(&self, problem: &str) -> ConfigError {
         let text = self.value.to_string();
         let (shown, more) = match text.char_indices().nth(LONGEST_VALUE) {
@@ -248,6 +257,7 @@ impl<'v> ConfigField<'v> {
         ConfigError(format!("{}: Invalid value: {shown}{more}: {problem}", self.path))
     }
 
+    /// Creates the error that the field is missing; `what` describes the value that it needs.
     fn required(&self, what: &str) -> ConfigError {
         ConfigError(format!("{}: Required value: {what}", self.path))
     }

@@ -41,6 +41,7 @@ pub fn without_null(mut crd: CustomResourceDefinition) -> CustomResourceDefiniti
     crd
 }
 
+/// Removes `nullable` from a schema and from all schemas below it.
 fn remove_nullable(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
     schema.properties.iter_mut().flat_map(BTreeMap::values_mut).for_each(remove_nullable);

@@ -95,7 +95,7 @@ impl<A: Body<Data = Bytes> + Unpin> Body for Shortened<A> {
     }
 }
 
-/// Returns the text without managed fields.
+/// Returns the JSON text of an object or list with every list `managedFields` replaced by an empty one.
 pub fn left_out_of(text: Bytes) -> Bytes {
     ManagedFieldsScanner::default().pass(text)
 }
@@ -116,12 +116,13 @@ enum At {
     Inside { depth: u64, string: bool, escaped: bool },
 }
 
-/// Removes the lists from a text that arrives in pieces.
+/// Empties the lists `managedFields` in a JSON text that arrives in pieces.
 #[derive(Clone, Copy, Debug, Default)]
 struct ManagedFieldsScanner(At);
 
 impl ManagedFieldsScanner {
-    /// Returns the next piece without the lists.
+    /// Returns the next piece of the text without the items of lists `managedFields`, and remembers where the piece
+    /// ended.
     fn pass(&mut self, piece: Bytes) -> Bytes {
         let mut left: Option<Vec<u8>> = None;
         // Start of the bytes that are to be kept and are not yet in `left`.
@@ -153,6 +154,7 @@ impl ManagedFieldsScanner {
     }
 }
 
+/// Returns the position of the scanner after the next byte of the text.
 fn next(at: At, byte: u8) -> At {
     match (at, byte) {
         (At::Inside { depth, string: true, escaped: true }, _) => At::Inside { depth, string: true, escaped: false },

@@ -18,7 +18,7 @@ pub trait Json<'a>: Copy {
     /// more than [`MOST`]. A missing field of a map is returned without a value; a value of another type has no fields.
     fn below(self, field: &str) -> Vec<(String, Option<Self>)>;
 
-    /// Returns true if the value is null.
+    /// Returns true if the value is JSON's null, which counts like a missing field.
     fn is_null(self) -> bool;
 
     /// Parses the value; `None` if it has another type.
@@ -73,7 +73,7 @@ pub struct FieldPlace<J> {
 }
 
 impl<'a, J: Json<'a>> FieldPlace<J> {
-    /// Returns the path as errors name it.
+    /// Returns the path as API errors name it, such as `spec.template.containers[0]`.
     pub fn named(&self) -> String {
         named(&self.path)
     }
@@ -87,7 +87,7 @@ impl<'a, J: Json<'a>> FieldPlace<J> {
     }
 }
 
-/// Returns a path as errors name it.
+/// Returns a path, given as keys and indexes, as API errors name it, such as `spec.template.containers[0]`.
 pub fn named(path: &[String]) -> String {
     let mut named = String::new();
     for part in path {

@@ -101,7 +101,7 @@ struct PodSpec<'a> {
 }
 
 impl Rule<'_> {
-    /// Returns true if it matches a preempted pod by its condition.
+    /// Returns true if the rule matches a preempted pod by its condition `DisruptionTarget`.
     fn matches_disruption(&self) -> bool {
         let patterns = self.on_pod_conditions.as_deref().unwrap_or_default();
         let is_true = |status: &Option<Text<'_>>| status.as_deref().is_none_or(|status| matches!(status, "" | "True"));
@@ -110,7 +110,7 @@ impl Rule<'_> {
 }
 
 impl ExitCodes<'_> {
-    /// Returns true if they match a pod that is terminated by SIGTERM.
+    /// Returns true if the rule's exit codes match a container that SIGTERM ended.
     fn match_sigterm(&self) -> bool {
         let is_listed = self.values.as_deref().unwrap_or_default().contains(&SIGTERM);
         match &*self.operator {
@@ -140,17 +140,17 @@ impl<'a> JobSpec<'a> {
         self.completions.map_or(parallelism, |completions| completions.min(parallelism))
     }
 
-    /// Returns true if it states a list of rules, which may be empty.
+    /// Returns true if the Job's `podFailurePolicy` states a list of rules, which may be empty.
     pub fn has_rules(&self) -> bool {
         self.pod_failure_policy.as_ref().is_some_and(|policy| policy.rules.is_some())
     }
 
-    /// Returns true if it has no failure policy.
+    /// Returns true if the Job has no `podFailurePolicy`.
     pub fn has_no_policy(&self) -> bool {
         self.pod_failure_policy.is_none()
     }
 
-    /// Returns true if the rule that ignores disruptions is its only one.
+    /// Returns true if the only rule of the Job's `podFailurePolicy` is the one that ignores disruptions.
     pub fn has_only_the_rule(&self) -> bool {
         self.rules().len() == 1 && matches!(self.effect(), Effect::Ignored)
     }
@@ -173,12 +173,12 @@ impl<'a> JobSpec<'a> {
         self.backoff_limit.unwrap_or(DEFAULT_BACKOFF_LIMIT)
     }
 
-    /// Returns the limit for each index, if it is that of the Job, as admission adds it.
+    /// Returns `backoffLimitPerIndex` if it equals `backoffLimit`, as admission adds it; otherwise `None`.
     pub fn added_backoff(&self) -> Option<i64> {
         self.backoff_limit_per_index.filter(|limit| self.backoff_limit == Some(*limit))
     }
 
-    /// Returns true if it states a limit for each index.
+    /// Returns true if the Job states `backoffLimitPerIndex`, the limit of failures for each index.
     pub fn has_a_backoff(&self) -> bool {
         self.backoff_limit_per_index.is_some()
     }
@@ -226,7 +226,8 @@ impl<'a> JobSpec<'a> {
         ))
     }
 
-    /// Returns the warning about a rule that does something else with a preempted pod.
+    /// Returns the warning that the rule with this index does something else with a preempted pod than to ignore it. `matched` says what
+    /// the rule matches, `fix` what to do.
     fn other_action(&self, path: &str, index: usize, matched: &str, fix: &str) -> String {
         let action = self.rules().get(index).map(|rule| shorten(&rule.action)).unwrap_or_default();
         let effect = match &*action {
@@ -251,7 +252,7 @@ impl<'a> JobSpec<'a> {
         Effect::Counted
     }
 
-    /// Returns the rules of the Job's `podFailurePolicy`.
+    /// Returns the rules of the Job's `podFailurePolicy`; empty if it has none.
     fn rules(&self) -> &[Rule<'a>] {
         self.pod_failure_policy.as_ref().and_then(|policy| policy.rules.as_deref()).unwrap_or_default()
     }
@@ -267,7 +268,7 @@ impl<'a> JobSpec<'a> {
         spec.and_then(|spec| spec.restart_policy.as_deref()) == Some("Never")
     }
 
-    /// Returns how many failures a preemption of all pods causes, and how many the Job permits.
+    /// Returns the clause that says how many failures a preemption of all pods causes, and how many the Job permits.
     fn costs(&self) -> String {
         let limit = self.backoff_limit();
         // With the limit of the Job for each index, the Job fails as early as without one.

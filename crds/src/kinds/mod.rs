@@ -128,12 +128,12 @@ pub enum Trap {
 }
 
 impl OwnerKind {
-    /// Returns the `apiVersion` of the version that is read.
+    /// Returns the `apiVersion` with which objects of this kind are read: API group and version.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// Returns the API resource in this version.
+    /// Returns how the API serves this kind in `version`, for requests to the API server.
     pub fn resource(&self, version: &str) -> ApiResource {
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(self.group, version, self.kind), self.plural)
     }

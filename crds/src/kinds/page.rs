@@ -4,7 +4,7 @@ use super::size::Size;
 use super::{KINDS, OwnerKind, OwnerLink, Trap};
 use std::fmt::Write as _;
 
-/// Returns the page `docs/reference/kinds.md`.
+/// Returns the text of the page `docs/reference/kinds.md`, in Markdown.
 pub fn page() -> String {
     let mut page = String::from(HEAD);
     page.push_str("| kind | pods of a PodGroup | name of the PodGroup | `minCount` |\n|---|---|---|---|\n");
@@ -43,7 +43,7 @@ fn unit(row: &OwnerKind) -> &'static str {
     }
 }
 
-/// Returns the pattern of the PodGroup's name.
+/// Returns the pattern of the name of the owner's PodGroup, such as `NAME-REPLICA`, for the page.
 fn group_name(row: &OwnerKind) -> String {
     if let OwnerLink::ByChild(kind) = row.owner_link {
         return format!("that of the {kind}");
@@ -53,7 +53,7 @@ fn group_name(row: &OwnerKind) -> String {
     format!("`{}`", parts.join("-"))
 }
 
-/// Returns how the pods show their owner.
+/// Returns the clause that says how pods identify their owner: by their controller, or by labels.
 fn owner_link(row: &OwnerKind) -> String {
     match row.owner_link {
         OwnerLink::ByController => "its pods have it as their controller.".to_owned(),

@@ -17,6 +17,7 @@ pub struct SettingError {
     pub fix: &'static str,
 }
 
+/// Creates the error of a label or annotation with this value; `fix` says which values are valid.
 fn invalid(field: String, value: &str, fix: &'static str) -> SettingError {
     SettingError { field, value: shorten(value).into_owned(), fix }
 }

@@ -48,7 +48,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Returns the size for an owner that does not recreate pods after they have finished.
+    /// Returns the size of a group with `start` pods, whose owner does not recreate pods after they have finished.
     fn starting(start: i64) -> Self {
         Self { start: count(start), most: count(start), ..Self::default() }
     }
@@ -77,7 +77,7 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    /// Returns the same number for every group.
+    /// Returns sizes with the same number of pods, `start`, for every group of the owner.
     pub fn every(start: i32) -> Self {
         Self::Every(Fields::starting(start.into()))
     }

@@ -34,7 +34,7 @@ impl NativeGroup {
         self.spec.disruption_mode
     }
 
-    /// Returns the name of its PriorityClass.
+    /// Returns the name of the group's PriorityClass; `None` if it names none.
     pub fn class_name(&self) -> Option<&str> {
         self.spec.priority_class_name.as_deref().filter(|name| !name.is_empty())
     }

@@ -24,7 +24,7 @@ impl From<Pod> for MemberPod {
     }
 }
 
-/// The native group that a pod names, read from the pod as JSON.
+/// Returns the name of the native group in `spec.schedulingGroup` of a pod as JSON; `None` if the pod names none.
 pub fn group_of(pod: &Value) -> Option<&str> {
     pod.pointer("/spec/schedulingGroup/podGroupName")?.as_str().filter(|name| !name.is_empty())
 }
@@ -53,6 +53,10 @@ impl MemberPod {
     /// # Errors
     /// The text is no pod.
     // Inline, so that a program that decodes pods elsewhere has the code once.
+    /// Reads a pod, with the native group that it names, from its JSON text.
+    ///
+    /// # Errors
+    /// The text is not a pod.
     #[inline]
     pub fn from_text(text: &str) -> Result<Self, serde_json::Error> {
         let pod = serde_json::from_str(text)?;

@@ -37,7 +37,8 @@ pub async fn served(client: &kube::Client) -> Result<Option<ApiResource>, kube::
 /// How stable, and how new: larger is better.
 type Rank = (u8, u32, u32);
 
-/// Reads `v1`, `v1beta1` or `v1alpha3`.
+/// Returns the sort key of a version such as `v1`, `v1beta1` or `v1alpha3`: a more stable and newer one is higher. `None` for any other
+/// text.
 fn rank(version: &str) -> Option<Rank> {
     let rest = version.strip_prefix('v')?;
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

@@ -85,6 +85,7 @@ pub fn partial_gang_evicted_later(limit: Sentence) -> Sentence {
     Sentence::from("The gang is partially scheduled, and its pods are evicted later: ").then(limit)
 }
 
+/// Returns the beginning of a sentence that names the critical add-on; without its name for `None`.
 fn addon(addon: Option<NamedPreemptor<'_>>) -> Sentence {
     match addon {
         Some(addon) => addon.after("critical add-on ".into()),
@@ -173,12 +174,12 @@ pub fn authority_not_trusted() -> &'static str {
     "The stored certificate authority is not the one that API servers trust: it is announced to them before it signs."
 }
 
-/// Reason `AuthorityChanged`, on a Secret.
+/// Reason `AuthorityChanged`, on a Secret: the next certificate authority signs the webhook's certificates now.
 pub fn authority_signs() -> &'static str {
     "The new certificate authority signs from now on."
 }
 
-/// Reason `CertificateRenewed`, on a Secret.
+/// Reason `CertificateRenewed`, on a Secret: the webhook has a new certificate, because of `why`.
 pub fn certificate_renewed(why: &str) -> String {
     format!("The webhook's certificate was renewed: {why}.")
 }

@@ -11,10 +11,14 @@ use std::fmt;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sentence(Vec<SentencePart>);
 
+/// A part of a sentence, which can differ between readers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum SentencePart {
+    /// For every reader.
     Text(String),
+    /// An object, by name in its own namespace and by UID elsewhere; `first` if the sentence begins with it.
     Object { kind: &'static str, key: ObjectKey, uid: SmolStr, first: bool },
+    /// `text` in this namespace, and the text `elsewhere` in all others.
     Detail { namespace: SmolStr, text: String, elsewhere: String },
 }
 
@@ -33,7 +37,7 @@ impl Sentence {
         self
     }
 
-    /// A sentence that begins with an object, which then has a capital letter.
+    /// Creates a sentence that begins with an object, which then has a capital letter.
     pub fn about(kind: &'static str, key: &ObjectKey, uid: &str) -> Self {
         Self(vec![SentencePart::Object { kind, key: key.clone(), uid: uid.into(), first: true }])
     }
@@ -49,14 +53,14 @@ impl Sentence {
         self
     }
 
-    /// Appends another sentence.
+    /// Appends the parts of another sentence, without a space between them.
     #[must_use]
     pub fn then(mut self, mut other: Self) -> Self {
         self.0.append(&mut other.0);
         self
     }
 
-    /// Returns true if the sentence is empty.
+    /// Returns true if the sentence has no parts.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

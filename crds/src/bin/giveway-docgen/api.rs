@@ -39,7 +39,7 @@ pub fn page() -> Result<String, String> {
     Ok(page)
 }
 
-/// A row for a field, and one for each below it.
+/// Appends to `page` a table row for the field at `path`, and one for each field below it.
 fn rows(path: &str, schema: &Value, page: &mut String) {
     let description = schema["description"].as_str().unwrap_or_default();
     page.push_str(&format!(
@@ -69,7 +69,8 @@ fn kind(schema: &Value) -> String {
     }
 }
 
-/// Returns the limits of a field in the schema.
+/// Returns the limits of a field in the schema, such as its range or length, as the page shows them; empty if it has
+/// none.
 fn limits(schema: &Value) -> String {
     let mut words: Vec<String> = Vec::new();
     if let Some(values) = schema["enum"].as_array() {

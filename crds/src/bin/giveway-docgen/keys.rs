@@ -57,7 +57,8 @@ fn keys() -> Vec<Key> {
     keys
 }
 
-/// Returns the sentence with the names of things instead of links into the sources.
+/// Returns the sentence of a doc comment with the plain names of items instead of rustdoc links; `values` has the keys
+/// by the names of their constants.
 fn unlinked(sentence: &str, values: &BTreeMap<&str, &str>) -> String {
     let mut out = String::new();
     let mut rest = sentence;

@@ -85,7 +85,8 @@ fn lines() -> Vec<Line> {
     lines
 }
 
-/// Returns the limits of a value in the schema.
+/// Returns the limits that the schema of the chart sets for the value at `path`, as the page shows them; empty if it
+/// sets none.
 fn limits(schema: &Value, path: &str) -> String {
     let resolve = |part: &Value| -> Value {
         let name = part["$ref"].as_str().and_then(|of| of.strip_prefix("#/definitions/"));

@@ -13,6 +13,7 @@ pub struct AddonEvictions {
 }
 
 impl AddonEvictions {
+    /// Returns the end of the message: how many pods the plan had evicted when it ended.
     fn words(self) -> String {
         match self.accepted {
             None => "no pod was evicted".to_owned(),
@@ -33,7 +34,7 @@ pub fn bound(node: &str, evictions: AddonEvictions) -> String {
     format!("It was bound to node {node}; {}.", evictions.words())
 }
 
-/// Cancelled: the add-on was bound to another node.
+/// Cancelled: the add-on was bound to this node, which is not that of the plan.
 pub fn bound_elsewhere(node: &str, evictions: AddonEvictions) -> String {
     format!("kube-scheduler bound it to node {node} instead; {}.", evictions.words())
 }
@@ -51,14 +52,15 @@ pub fn taint_failed(pod: &ObjectKey, uid: &str, tries: u32) -> Sentence {
     ))
 }
 
-/// Reason `SchedulerNotResponding`.
+/// Reason `SchedulerNotResponding`: the add-on has been pending for `seconds`, and kube-scheduler does not renew its
+/// Lease.
 pub fn scheduler_may_be_down(seconds: u64, lease: &ObjectKey) -> String {
     format!(
         "Waits for {seconds} s. No pod is evicted for it, because kube-scheduler may be down: its Lease {lease} is not renewed, and it has not decided about any pod since."
     )
 }
 
-/// Reason `CriticalAddonFits`: the add-on fits now.
+/// Reason `CriticalAddonFits`: the add-on fits on this node now, and kube-scheduler has not bound it yet.
 pub fn fits(node: &str) -> String {
     format!("The pod fits on node {node}; no pod is evicted. kube-scheduler has not bound it there yet.")
 }

@@ -71,7 +71,7 @@ pub enum NotAsked {
     ClassNotManaged,
 }
 
-/// Reason `CapacityFailed`: no capacity is requested.
+/// Reason `CapacityFailed`: no capacity is requested from the cluster autoscaler, because of `why`.
 pub fn not_asked(why: NotAsked) -> String {
     let why = match why {
         NotAsked::TooMany { members, limit } => format!(
@@ -89,7 +89,7 @@ pub fn not_asked(why: NotAsked) -> String {
     format!("The cluster autoscaler is not asked: {why}.")
 }
 
-/// `CapacityRequested=False`, reason `CapacityNotNeeded`: the request was withdrawn.
+/// `CapacityRequested=False`, reason `CapacityNotNeeded`: the request for capacity was withdrawn.
 pub fn not_needed() -> &'static str {
     "No capacity is requested from the cluster autoscaler any more."
 }

@@ -16,6 +16,7 @@ pub struct ShortenedGrace {
     pub longest: i64,
 }
 
+/// Returns the sentence about a shortened grace period, or an empty text if it is not shortened.
 fn shortened(grace: Option<ShortenedGrace>) -> String {
     let words = |ShortenedGrace { own, longest }| format!(" Its grace period of {own} s is shortened to {longest} s.");
     grace.map(words).unwrap_or_default()

@@ -6,7 +6,7 @@ use crate::object_key::ObjectKey;
 use crate::wording::{Sentence, counted};
 use k8s_openapi::jiff::Timestamp;
 
-/// Reason `SwitchedOff`.
+/// Reason `SwitchedOff`: the mode of Giveway is `off`, so that no pod is evicted.
 pub fn switched_off() -> String {
     format!("{}.", Mode::Off.restraint())
 }
@@ -16,7 +16,7 @@ pub fn limit_is_zero(limit: &str) -> String {
     format!("Evictions are switched off by {limit}, which is 0")
 }
 
-/// Reason `NotServed`.
+/// Reason `NotServed`: Giveway serves no groups in this namespace.
 pub fn not_served(namespace: &str) -> String {
     format!("Giveway serves no groups in namespace {namespace}: its pods start one by one.")
 }
@@ -96,11 +96,13 @@ pub struct SharedBreakerFacts {
 }
 
 impl SharedBreakerFacts {
+    /// Returns the clause that says why the shared breaker is open: how many plans failed in a row.
     fn reason(self) -> String {
         let (preemptors, of) = (self.preemptors, if self.of_namespace { " of this namespace" } else { "" });
         format!("Plans for {preemptors} preemptors{of} in a row evicted pods, and none of them was bound.")
     }
 
+    /// Returns the phrase ` of the namespace`, or an empty text for the breaker of the whole cluster.
     fn of(self) -> &'static str {
         if self.of_namespace { " of the namespace" } else { "" }
     }

@@ -17,12 +17,12 @@ pub struct NamedPreemptor<'a> {
 }
 
 impl NamedPreemptor<'_> {
-    /// Returns its kind within a sentence.
+    /// Returns what a sentence calls the preemptor: `pod group` or `pod`.
     pub(in crate::wording) fn kind(self) -> &'static str {
         if self.is_group { "pod group" } else { "pod" }
     }
 
-    /// Appends it to a sentence.
+    /// Appends the preemptor, by kind and name, to a sentence.
     pub(in crate::wording) fn after(self, sentence: Sentence) -> Sentence {
         sentence.object(self.kind(), self.key, self.uid)
     }
@@ -69,7 +69,7 @@ pub struct PlanEffect<'a> {
 }
 
 impl PlanEffect<'_> {
-    /// Returns the clause for the victims that are whole PodGroups.
+    /// Returns the clause that says how many victims are whole PodGroups; empty if none is.
     fn among_them(&self) -> String {
         match (self.whole_groups, self.victims) {
             (0, _) => String::new(),

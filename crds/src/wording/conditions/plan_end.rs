@@ -22,7 +22,7 @@ pub fn too_few_members(have: usize, needed: usize) -> String {
     }
 }
 
-/// Cancelled: a member was deleted.
+/// Cancelled: a member that has a placement in the plan was deleted.
 pub fn member_deleted(pod: &ObjectKey) -> String {
     format!("Pod {pod}, which has a placement in the plan, was deleted.")
 }
@@ -32,12 +32,12 @@ pub fn member_ended(pod: &ObjectKey) -> String {
     format!("Pod {pod}, which has a placement in the plan, has ended or is being deleted.")
 }
 
-/// Cancelled before the first eviction: all members are bound.
+/// Cancelled before the first eviction: kube-scheduler has bound all members meanwhile.
 pub fn bound_without_evictions() -> &'static str {
     "kube-scheduler bound the pods before the first eviction; no pod was evicted."
 }
 
-/// Cancelled before the first eviction: the members fit now.
+/// Cancelled before the first eviction: the members fit now without evictions.
 pub fn capacity_became_free() -> &'static str {
     "Capacity became free; no pod was evicted."
 }

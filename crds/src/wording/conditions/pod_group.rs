@@ -66,6 +66,7 @@ pub fn gang_incomplete(members: ExistingMembers) -> String {
     format!("{}. None starts before {all}.", existing(members))
 }
 
+/// Returns the sentence that says how many of the needed members exist, have finished, are below the group's priority, or are gated.
 fn existing(ExistingMembers { needed, live, finished, below, gated }: ExistingMembers) -> String {
     let below = match below {
         0 => String::new(),
@@ -80,6 +81,7 @@ fn existing(ExistingMembers { needed, live, finished, below, gated }: ExistingMe
     format!("{} needed{}, {exist}{below}{gated}", pods(needed), having_finished(finished))
 }
 
+/// Returns the clause that says how many members have finished; empty for 0.
 fn having_finished(finished: usize) -> String {
     match finished {
         0 => String::new(),
@@ -143,6 +145,7 @@ pub struct OtherPriority {
 }
 
 impl OtherPriority {
+    /// Returns the priority of the members, or the lowest and the highest one if they differ.
     fn range(&self) -> String {
         let Self { low, high, .. } = self;
         if low == high { format!("{low}") } else { format!("{low} to {high}") }
@@ -166,7 +169,7 @@ pub fn bound_below_priority(members: OtherPriority) -> String {
     format!("{run} with priority {range}, below the group's, {asked}; the lower priority counts for preemption.")
 }
 
-/// `PodsNotMatchingPriority=True`: members are above the group's priority.
+/// `PodsNotMatchingPriority=True`: members have a higher priority than the group, whose priority counts for them.
 pub fn above_priority(members: OtherPriority) -> String {
     let have = counted(members.count, "pod has", "pods have");
     let (range, asked) = (members.range(), members.asked);

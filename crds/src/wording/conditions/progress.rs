@@ -19,10 +19,12 @@ pub struct UngatedMembers<'a> {
 }
 
 impl UngatedMembers<'_> {
+    /// Returns subject and verb: how many pods were ungated, and for which domain.
     fn were(&self) -> String {
         format!("{} ungated{}", counted(self.placed, "pod was", "pods were"), within(self.domain))
     }
 
+    /// Returns the sentence about other pods of the group that are bound; empty if there are none.
     fn others(&self) -> String {
         match self.others {
             0 => String::new(),
@@ -66,7 +68,7 @@ pub fn nodes_are_crowded() -> &'static str {
     "The plan waits for at most ten minutes until pods have terminated that other plans evict from the same nodes. Until then kube-scheduler has capacity for only some of the nominated pods."
 }
 
-/// Added while kube-scheduler binds other pods.
+/// Added while the plan waits for kube-scheduler, which binds this number of other pods per minute.
 pub fn scheduler_is_busy(bindings_per_minute: u64) -> String {
     format!("The plan waits for kube-scheduler, which binds {} per minute.", pods(bindings_per_minute))
 }

@@ -9,12 +9,12 @@ pub fn not_valid(why: Sentence) -> Sentence {
     Sentence::from("An earlier leader stored this plan, which is no longer valid: ").then(why)
 }
 
-/// The preemptor does not exist any more.
+/// Why a stored plan does not match the cluster: its preemptor does not exist any more.
 pub fn preemptor_deleted() -> &'static str {
     "its preemptor was deleted."
 }
 
-/// Another object has the name of the preemptor.
+/// Why a stored plan does not match the cluster: another object, with another UID, has the name of its preemptor.
 pub fn preemptor_replaced() -> &'static str {
     "its preemptor was deleted, and another object has the name."
 }
@@ -91,7 +91,7 @@ pub fn partially_stored(why: &str) -> String {
     format!("An earlier leader ended while it stored this plan: {why}; no pod was evicted.")
 }
 
-/// Cancelled: the plan has no status.
+/// Cancelled: the earlier leader wrote no status of the plan, so that it had evicted no pod.
 pub fn without_status() -> &'static str {
     "An earlier leader ended before it wrote the status of this plan; no pod was evicted."
 }
@@ -111,7 +111,7 @@ pub fn addons_switched_off() -> &'static str {
     "Giveway no longer preempts for critical add-ons."
 }
 
-/// Cancelled: no leader resumed the plan.
+/// Cancelled: the `Preemption` belongs to no plan that this leader made or resumed.
 pub fn unknown_plan() -> &'static str {
     "No decision belongs to this plan; no pod is evicted for it."
 }

@@ -2,11 +2,12 @@
 
 use crate::wording::part_of;
 
+/// Returns subject and verb: how many of the Workload's `total` PodGroups are scheduled.
 fn scheduled_groups(scheduled: i32, total: i32) -> String {
     part_of(scheduled, total, ("pod group", "pod groups"), ("is scheduled", "are scheduled"))
 }
 
-/// `PodGroupsScheduled=True`.
+/// `PodGroupsScheduled=True`: all `total` PodGroups of the Workload are scheduled.
 pub fn all_scheduled(total: i32) -> String {
     format!("{}.", scheduled_groups(total, total))
 }
