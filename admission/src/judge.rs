@@ -22,7 +22,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Returns the name in paths and metrics.
+    /// Returns the name of the phase in URL paths and metrics, such as `mutate`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Mutate => "mutate",
@@ -59,7 +59,7 @@ impl JudgedKind {
         }
     }
 
-    /// Returns the resource, as metrics name it.
+    /// Returns the plural name of the resource, such as `pods`, as metrics name it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pod => "pods",
@@ -71,7 +71,8 @@ impl JudgedKind {
     }
 }
 
-/// Judges a request.
+/// Applies the rules for the request's kind and operation. Returns whether it is allowed, changed or rejected, with
+/// warnings and the names of missing objects.
 pub fn judge(endpoint: Endpoint, request: &Request<'_>, view: &dyn ClusterView) -> Verdict {
     let mut notes = Notes::default();
     let outcome = match apply(endpoint, request, view, &mut notes) {
@@ -82,7 +83,11 @@ pub fn judge(endpoint: Endpoint, request: &Request<'_>, view: &dyn ClusterView) 
     Verdict { outcome, notes }
 }
 
-/// Returns the rules: `Ok(None)` allows the object as it is, `Ok(Some(patch))` with that patch.
+/// Applies the rules: `Ok(None)` allows the object as it is, `Ok(Some(patch))` changes it. `notes` gets the warnings,
+/// and the objects that the verdict depends on but `view` does not know.
+///
+/// # Errors
+/// The rejection of the request.
 fn apply(
     endpoint: Endpoint,
     request: &Request<'_>,

@@ -92,12 +92,12 @@ pub struct Map<T> {
 }
 
 impl<T> Map<T> {
-    /// Returns true if the object is present.
+    /// Returns true if the JSON text had this object, so that the value is not only the default.
     pub fn is_there(&self) -> bool {
         self.is_there
     }
 
-    /// Returns the parsed value.
+    /// Returns the parsed value; the default if the object was missing.
     pub fn into_inner(self) -> T {
         self.value
     }
@@ -178,17 +178,18 @@ pub struct OwnerReference<'a> {
 }
 
 impl Metadata<'_> {
-    /// Returns the label with this key.
+    /// Returns the value of the label with this key; `None` if there is none, or the key is not one that rules read.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.as_ref()?.get(key)
     }
 
-    /// Returns its controller.
+    /// Returns the owner reference with `controller: true`; `None` if there is none.
     pub fn controller(&self) -> Option<&OwnerReference<'_>> {
         self.owner_references.iter().flatten().map(|owner| &**owner).find(|owner| owner.controller == Some(true))
     }
 
-    /// Returns the annotation with this key.
+    /// Returns the value of the annotation with this key; `None` if there is none, or the key is not one that rules
+    /// read.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.as_ref()?.get(key)
     }
@@ -204,8 +205,8 @@ pub fn read<'a, T: Deserialize<'a>>(kind: &str, object: &'a RawValue) -> Result<
     })
 }
 
-/// Returns why this cannot be parsed: the path of the field, `.` for the whole object, and the cause. This parses it
-/// again, more slowly.
+/// Returns why the JSON text cannot be parsed as `T`: the path of the field, `.` for the whole object, and the cause.
+/// `None` if it can be. This parses the text again, more slowly.
 pub fn unreadable<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Option<(String, String)> {
     let mut deserializer = serde_json::Deserializer::from_str(json.get());
     let error = serde_path_to_error::deserialize::<_, T>(&mut deserializer).err()?;

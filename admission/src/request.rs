@@ -88,6 +88,7 @@ pub struct Request<'a> {
     pub old_object: &'a RawValue,
 }
 
+/// Returns the JSON value null, for requests without an object.
 fn null<'a>() -> &'a RawValue {
     RawValue::NULL
 }
@@ -111,12 +112,12 @@ impl<'a> Request<'a> {
 }
 
 impl Request<'_> {
-    /// Returns the namespace, or the empty string.
+    /// Returns the namespace of the object; the empty string for a cluster-scoped one.
     pub fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or_default()
     }
 
-    /// Returns the subresource, or the empty string.
+    /// Returns the subresource, such as `status`; the empty string if the request is for the object itself.
     pub fn sub_resource(&self) -> &str {
         self.sub_resource.as_deref().unwrap_or_default()
     }
@@ -126,7 +127,7 @@ impl Request<'_> {
         self.user_info.username.as_deref().unwrap_or_default()
     }
 
-    /// Returns true if that user belongs to this group.
+    /// Returns true if the user that sent the request belongs to this user group.
     pub fn is_in_group(&self, group: &str) -> bool {
         self.user_info.groups.iter().flatten().any(|each| &**each == group)
     }

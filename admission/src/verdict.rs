@@ -89,7 +89,7 @@ impl Reference {
 
 /// Maximum bytes of a message, which may contain text from the user.
 const MOST: usize = 2048;
-/// Cuts a message that is longer than `MOST` bytes.
+/// Returns the text, cut to at most `MOST` bytes and followed by an ellipsis if it is longer.
 fn limited(mut text: String) -> String {
     if text.len() > MOST {
         let end = (0..=MOST).rev().find(|end| text.is_char_boundary(*end));
@@ -110,6 +110,7 @@ pub struct Denial {
 }
 
 impl Denial {
+    /// Creates a rejection with this HTTP status code; a message that is too long is cut.
     fn new(code: u16, message: impl Into<String>) -> Self {
         Self { code, message: limited(message.into()) }
     }

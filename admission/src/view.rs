@@ -11,10 +11,10 @@ use std::borrow::Cow;
 
 /// What a rule may look up in the cluster: classes, groups and templates that a request can name.
 pub trait ClusterView {
-    /// Returns the settings of Giveway in this cluster.
+    /// Returns the settings of Giveway in this cluster, which do not change while the webhook runs.
     fn settings(&self) -> &Settings;
 
-    /// Returns all priority classes.
+    /// Returns all priority classes of the cluster, by name.
     fn classes(&self) -> &Classes;
 
     /// Returns the PodGroup of this name: a native one if the name begins with the API group.

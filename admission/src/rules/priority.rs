@@ -31,17 +31,17 @@ pub struct StatedPriority<'a> {
 pub struct SpecPath(Option<usize>);
 
 impl SpecPath {
-    /// Returns the spec of a PodGroup.
+    /// Returns the path of the spec of a PodGroup.
     pub fn spec() -> Self {
         Self(None)
     }
 
-    /// Returns the template with this index in a Workload.
+    /// Returns the path of the template with this index in the spec of a Workload.
     pub fn template(index: usize) -> Self {
         Self(Some(index))
     }
 
-    /// Returns the path as errors name it.
+    /// Returns the path as text, as errors name it: `spec` or `spec.podGroupTemplates[INDEX]`.
     pub fn path(self) -> String {
         match self.0 {
             None => "spec".to_owned(),
@@ -49,7 +49,7 @@ impl SpecPath {
         }
     }
 
-    /// Returns the kind of the object that contains the values.
+    /// Returns what messages call the object at the path: `PodGroup` or `PodGroup template`.
     fn kind(self) -> &'static str {
         match self.0 {
             None => "PodGroup",
@@ -57,7 +57,7 @@ impl SpecPath {
         }
     }
 
-    /// Sets a field.
+    /// Adds to `changes` that `field` below this path gets `value`.
     pub fn set(self, field: &str, value: impl Into<Value>, changes: &mut Changes) {
         match self.0 {
             None => changes.set(&["spec", field], value),

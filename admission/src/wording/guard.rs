@@ -110,7 +110,7 @@ pub fn unread_pod() -> Denial {
     nameless("it cannot be read from the API server: try again")
 }
 
-/// Returns a rejection that contains no names.
+/// Returns the rejection (403) of a preemption for `cause`, a clause that contains no names.
 fn nameless(cause: &str) -> Denial {
     Denial { code: 403, message: format!("Preemption of the pod is refused: {cause}.") }
 }

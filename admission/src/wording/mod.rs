@@ -36,12 +36,12 @@ pub fn label_path(key: &str) -> String {
     format!("metadata.labels[{key}]")
 }
 
-/// Returns the rejection of a label's value.
+/// Returns the rejection (422) of the label `key` because of its value; `detail` says what it must be.
 fn invalid_label(key: &str, value: &str, detail: impl std::fmt::Display) -> Denial {
     Denial::invalid(&label_path(key), value, detail)
 }
 
-/// Returns the rejection of an annotation's value.
+/// Returns the rejection (422) of the annotation `key` because of its value; `detail` says what it must be.
 fn invalid_annotation(key: &str, value: &str, detail: impl std::fmt::Display) -> Denial {
     Denial::invalid(&annotation_path(key), value, detail)
 }

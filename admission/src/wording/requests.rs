@@ -26,7 +26,7 @@ pub fn patch_not_encoded(error: impl Display) -> Denial {
     Denial::internal(format!("the patch cannot be encoded: {error}"))
 }
 
-/// A rule panicked: a defect of Giveway.
+/// A rule panicked while it judged the request: a defect of Giveway.
 pub fn webhook_failed() -> Denial {
     Denial::internal("Giveway's webhook failed on this request; its log says where: please report it")
 }
@@ -49,7 +49,7 @@ pub fn other_review(found: (&str, &str), supported: (&str, &str)) -> Denial {
     ))
 }
 
-/// The AdmissionReview has no request.
+/// The AdmissionReview of a client has no field `request`.
 pub fn no_request() -> Denial {
     Denial::bad_request("request: Required value: the AdmissionReview has no request")
 }

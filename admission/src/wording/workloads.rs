@@ -4,7 +4,7 @@ use crate::verdict::Denial;
 use giveway_crds::keys::MAX_GROUP_NAME;
 use giveway_crds::workload::MOST_TEMPLATES;
 
-/// The Workload has more templates than permitted.
+/// The Workload has more PodGroup templates than are permitted, so that they are not read.
 pub fn too_many_templates() -> Denial {
     Denial::unprocessable(format!(
         "spec.podGroupTemplates: Too many: must have at most {MOST_TEMPLATES} items: split it into several Workloads"

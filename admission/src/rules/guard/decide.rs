@@ -147,13 +147,14 @@ struct PreemptorCandidate<'a> {
 }
 
 impl PreemptorCandidate<'_> {
-    /// Returns the pod with this priority.
+    /// Returns the pod, by name and UID, with this priority, for a sentence.
     fn ranked(&self, priority: i32) -> RankedPod {
         RankedPod { key: ObjectKey::new(self.namespace, self.name), uid: self.pod.uid.clone(), priority }
     }
 }
 
-/// Returns whether the requested preemption is permitted.
+/// Decides whether a scheduler may preempt the victim: rejects it if no pending pod may preempt it, or if a guaranteed
+/// budget does not allow it; otherwise permits it, with conditions.
 pub fn decide(view: &dyn GuardView, asked: &GuardRequest) -> GuardDecision {
     let victim = &asked.victim;
     if victim.deleting {
@@ -296,7 +297,7 @@ fn no_preemptor(asked: &GuardRequest, priority: i32, pending: &[PreemptorCandida
 }
 
 impl Guarantee {
-    /// Returns the rejection because `budget` does not allow `needed` more disruptions.
+    /// Returns the rejection with the cause that `budget` allows fewer disruptions than the `needed` ones.
     pub fn refuse(&self, view: &dyn GuardView, asked: &GuardRequest, budget: &Allowance, needed: usize) -> Rejection {
         let group = asked.victim.group.as_deref().filter(|_| needed > 1).map(|group| (group, needed));
         let (namespace, budget, allowed) = (&asked.namespace, budget.name(), budget.allowed());
@@ -304,7 +305,8 @@ impl Guarantee {
         self.refuse_because(view, asked, cause)
     }
 
-    /// Returns the rejection for another cause.
+    /// Returns the rejection of the preemption with `cause`: the threshold of the victim is not reached, and its
+    /// budgets are guaranteed.
     pub fn refuse_because(&self, view: &dyn GuardView, asked: &GuardRequest, cause: Sentence) -> Rejection {
         let priority = worth(view, asked, &unit(view, asked));
         Rejection {

@@ -114,7 +114,7 @@ impl Allowance {
         })
     }
 
-    /// Returns `NAMESPACE/NAME`.
+    /// Returns the budget's namespace and name as `NAMESPACE/NAME`.
     pub fn name(&self) -> String {
         self.budget.key.to_string()
     }
@@ -163,7 +163,7 @@ struct Annotations {
 }
 
 impl Annotations {
-    /// Returns them by their keys; `None` if there is none.
+    /// Returns the annotations that the guard reads, by key; `None` if the pod has none of them.
     fn kept(self) -> Option<BTreeMap<String, String>> {
         let all = [(keys::ANNOTATION_THRESHOLD, self.threshold), (MIRROR, self.mirror)];
         let kept: BTreeMap<String, String> =
@@ -255,11 +255,12 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
         membership::of(self.metadata.labels.as_ref()).ok().flatten().map(|m| m.group)
     }
 
-    /// Returns the UID of the pod.
+    /// Returns the UID of the pod; `None` if its metadata has none.
     pub fn uid(&self) -> Option<&String> {
         self.metadata.uid.as_ref()
     }
 
+    /// Returns the name of the pod's node; `None` if it is not bound.
     fn node(&self) -> Option<String> {
         self.spec.node_name.clone().filter(|node| !node.is_empty())
     }
@@ -274,6 +275,7 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
     }
 
+    /// Returns the condition of this type if it has this status; otherwise `None`.
     fn condition(&self, type_: &str, status: &str) -> Option<&Condition> {
         self.status.conditions.iter().flatten().find(|c| c.type_ == type_ && c.status == status)
     }
@@ -292,7 +294,8 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
         condition.is_some_and(|c| c.reason.as_deref() == Some(Reason::PreemptionByScheduler.as_str()))
     }
 
-    /// Returns the pod as a possible preemptor, or `None` if it is none.
+    /// Returns what the guard needs of a pending pod that the scheduler may preempt for; `None` if the pod is bound,
+    /// gated, terminating or ended, or its policy is `Never`.
     pub fn waiting(&self) -> Option<PendingPod> {
         let gated = self.spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
         let never = self.spec.preemption_policy.as_deref() == Some(PreemptionPolicy::Never.as_str());
@@ -311,7 +314,7 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
         })
     }
 
-    /// Returns the pod as a possible victim.
+    /// Returns what the guard needs of a bound pod: as a possible victim, and as a pod under budgets.
     pub fn bound(&self) -> BoundPod {
         let threshold = self.metadata.annotations.as_ref().and_then(|a| a.get(keys::ANNOTATION_THRESHOLD));
         BoundPod {

@@ -19,7 +19,7 @@ struct JobFields<'a> {
     spec: Map<JobSpec<'a>>,
 }
 
-/// Returns the rule that ignores disruptions.
+/// Returns the `podFailurePolicy` rule, as JSON, that ignores pods with the condition `DisruptionTarget`.
 fn rule() -> Value {
     json!({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]})
 }

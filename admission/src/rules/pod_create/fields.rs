@@ -73,11 +73,12 @@ impl PodFields<'_> {
         gates.iter().enumerate().filter(|(_, gate)| &*gate.name == GATE).map(|(index, _)| index)
     }
 
-    /// Returns the name of its native group.
+    /// Returns the name of the native group in `spec.schedulingGroup`; `None` if the pod names none.
     pub(super) fn native_group(&self) -> Option<&str> {
         self.spec.scheduling_group.as_ref()?.pod_group_name.as_deref().filter(|name| !name.is_empty())
     }
 
+    /// Returns true if the pod is created with a node in `spec.nodeName`.
     pub(super) fn is_bound(&self) -> bool {
         self.spec.node_name.as_deref().is_some_and(|node| !node.is_empty())
     }

@@ -57,6 +57,7 @@ fn undone(patch: &Patch) -> Option<Denial> {
     })
 }
 
+/// Returns the value's text; empty if it is not a string.
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
