@@ -49,7 +49,8 @@ impl<'de> Deserialize<'de> for AnyText {
 pub struct Keys<'a>(Vec<(Text<'a>, Text<'a>)>);
 
 impl Keys<'_> {
-    /// Returns the value of this key; of a duplicate key, the last one.
+    /// Returns the value of this key; of a duplicate key, the last one. `None` if there is none, or the key is not one
+    /// that rules read.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().rev().find(|(each, _)| &**each == key).map(|(_, value)| &**value)
     }

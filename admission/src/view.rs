@@ -110,8 +110,8 @@ impl GroupView {
     }
 }
 
-/// Returns kind and name of the owner that a group was created for: Giveway copies the label that asked for it to such
-/// groups.
+/// Returns kind and name of the owner for which Giveway created a group; `None` if it did not. Giveway copies the label that asked for the
+/// gang to such groups.
 fn made_for(metadata: &ObjectMeta) -> Option<(String, String)> {
     let is_made = metadata.labels.as_ref()?.get(LABEL_GANG).is_some_and(|value| value == "true");
     let mut owners = metadata.owner_references.iter().flatten();

@@ -13,7 +13,7 @@ pub fn shorten(value: &str) -> Cow<'_, str> {
     shorten_to_characters(value, MOST_OF_VALUE)
 }
 
-/// Returns the text, or this number of its first characters followed by "…" if it has more.
+/// Returns the text, or its first `most` characters followed by "…" if it has more.
 pub fn shorten_to_characters(text: &str, most: usize) -> Cow<'_, str> {
     match first_characters(text, most) {
         first if first.len() < text.len() => format!("{first}…").into(),

@@ -42,7 +42,8 @@ pub fn uid_of<'t>(key: &str, value: &'t str, effect: &str) -> Option<&'t str> {
     (key == keys::TAINT_CRITICAL && effect == "NoSchedule" && !value.is_empty()).then_some(value)
 }
 
-/// Returns the UID of the pod for which a plan may have tainted a node.
+/// Returns the UID of the pod for which a plan may have tainted a node; `None` if the plan is not for a critical
+/// add-on.
 pub fn tainted_for(plan: &PreemptionSpec) -> Option<&str> {
     plan.preemptor.as_ref().filter(|_| plan.strategy == STRATEGY).map(|preemptor| preemptor.uid.as_str())
 }

@@ -8,7 +8,8 @@
 
 use crate::priority::Classes;
 
-/// Returns the effective priority of a member: a group can lower its pod's priority, and cannot raise it.
+/// Returns the effective priority of a member, given its own and its group's: a group can lower its pod's priority, and
+/// cannot raise it.
 pub fn counting(own: i32, group: i32) -> i32 {
     own.min(group)
 }
@@ -86,7 +87,8 @@ impl<'a> RequestedPriority<'a> {
         }
     }
 
-    /// Returns the warning for the creator of a pod whose class has a higher priority than its group.
+    /// Returns the warning for the creator of a pod whose class has a higher priority than its group; `None` if it has
+    /// not.
     pub fn warning(&self, class_name: &str, priority: i32) -> Option<String> {
         let Self { group, priority: asked, .. } = self;
         (priority > *asked).then(|| {

@@ -244,7 +244,8 @@ impl Cutter {
         self.current.placements.push(placement.clone());
     }
 
-    /// Adds a victim pod with its unit to the current part, or starts a part if it does not fit.
+    /// Adds a victim pod to the current part, or starts a part if it does not fit. `index` is the number of its unit in the plan: the unit
+    /// is repeated in each part that has pods of it.
     fn victim(&mut self, index: usize, unit: &StoredVictim, pod: &StoredVictimPod) {
         // Any user can write the kind and the name of an owner, so they may need escapes.
         let owner = unit.owner.as_ref().and_then(|owner| serde_json::to_string(owner).ok()).unwrap_or_default();

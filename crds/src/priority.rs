@@ -53,13 +53,13 @@ impl Class {
         }
     }
 
-    /// The threshold that pods of the class get. An invalid one counts as absent: it was stored while admission was
-    /// unavailable.
+    /// Returns the threshold that pods of the class get; `None` if it has none. An invalid one counts as absent: it was stored while
+    /// admission was unavailable.
     pub fn pod_threshold(&self) -> Option<&str> {
         self.threshold.as_deref().filter(|text| text.parse::<i32>().is_ok_and(|value| value <= MAX_THRESHOLD))
     }
 
-    /// What the class lets a *group* do: the policy the class asked for, whether it is managed or not.
+    /// Returns the preemption policy that *groups* of the class get: the one that the class was created with, whether it is managed or not.
     pub fn group_policy(&self) -> PreemptionPolicy {
         self.managed_policy.unwrap_or(self.scheduler_policy)
     }

@@ -72,13 +72,13 @@ pub fn budget_spent(
     cause.then(highest_is).text(format!(" with priority {}", highest.priority))
 }
 
-/// Cause: so many budgets and pods of one PodGroup have to be compared that the answer would be late.
+/// Cause: so many budgets, and so many pods of one PodGroup (`unit`), have to be compared that the answer would be late.
 pub fn too_many_budgets_to_compare(budgets: usize, unit: usize) -> Sentence {
     let (count, verb) = (counted(budgets, "budget", "budgets"), agree(budgets, "is", "are"));
     Sentence::from(format!("{count} over {} {verb} more than can be judged in time", pods(unit)))
 }
 
-/// Cause: more budgets select the victim than the guard updates for one deletion.
+/// Cause: more than `most` budgets select the victim, and the guard does not update more for one deletion.
 pub fn too_many_budgets_to_update(most: usize) -> Sentence {
     let more = counted(most, "budget selects", "budgets select");
     Sentence::from(format!("more than {more} it, which is too many to update in time: delete all but one of them"))

@@ -34,12 +34,12 @@ pub fn named<'a, J: Json<'a>>(row: &OwnerKind, owner: J, templates: &[Grouped<J>
     named.collect()
 }
 
-/// Returns the lowest of these classes; classes that do not exist are ignored.
+/// Returns the class with the lowest value of those with these names; classes that do not exist are ignored. `None` if none exists.
 pub fn lowest<'n, 'c>(names: impl IntoIterator<Item = &'n str>, classes: &'c Classes) -> Option<&'c Class> {
     names.into_iter().filter_map(|name| classes.get(name)).min_by_key(|class| class.value)
 }
 
-/// Returns the warning for templates with different classes: which one the PodGroup gets.
+/// Returns the warning for templates with classes of different values: which one the PodGroup gets. `None` if the values are equal.
 pub fn warning(named: &[TemplateClass], classes: &Classes) -> Option<String> {
     let known: Vec<_> = named.iter().filter_map(|each| Some((each, classes.get(&each.name)?))).collect();
     let (low, lowest) = known.iter().min_by_key(|(_, class)| class.value)?;
@@ -52,8 +52,8 @@ pub fn warning(named: &[TemplateClass], classes: &Classes) -> Option<String> {
     })
 }
 
-/// Returns the warning for templates with a class below the priority of the PodGroup that their pods already have: what is
-/// rejected, and how the class can be lowered.
+/// Returns the warning for templates with a class below `priority`, that of the PodGroup `group` that their pods already have: what is
+/// rejected, and how the class can be lowered. `None` if no class is below it.
 pub fn warning_below(named: &[TemplateClass], group: &str, priority: i32, classes: &Classes) -> Option<String> {
     let known = named.iter().filter_map(|each| Some((each, classes.get(&each.name)?)));
     let (low, class) = known.min_by_key(|(_, class)| class.value).filter(|(_, class)| class.value < priority)?;

@@ -31,7 +31,7 @@ impl Obstacle {
     }
 }
 
-/// Returns the first setting with which a gang of these templates never starts. A gang of one pod always can.
+/// Returns the first setting with which a gang of these templates never starts; `None` if there is none. A gang of one pod always can.
 pub fn obstacle<'a, J: Json<'a>>(row: &OwnerKind, owner: J, templates: &[Grouped<J>]) -> Option<Obstacle> {
     let gangs: Vec<_> = templates.iter().filter(|each| each.is_gang && each.min_count != Some(1)).collect();
     row.traps.iter().find_map(|trap| match trap {

@@ -35,7 +35,8 @@ fn of_jobs<'a, J: Json<'a>>(row: &OwnerKind, owner: J, templates: &[Grouped<J>],
     jobs.flat_map(|(path, job)| job.warnings(&path, adds, kind.indexed)).collect()
 }
 
-/// Returns the warning about the Job of a launcher, which counts each preemption as a failure.
+/// Returns the warning that the Job of a launcher (as in an MPIJob) counts each preemption as a failure; `None` if its
+/// kind has no launcher, or the owner or admission prevents that.
 fn of_launcher<'a, J: Json<'a>>(
     row: &OwnerKind,
     owner: J,

@@ -25,7 +25,8 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
     }
 }
 
-/// Returns the first member whose constraints exceed an upper bound, as an unknown requirement.
+/// Returns that it is not known where the members fit, if the constraints of one exceed an upper bound, with the first such member and its
+/// excess as the reason; otherwise `None`.
 fn too_much(cluster: &Cluster, demand: &Demand) -> Option<Unknown> {
     // Members of one class, which mostly follow each other, have the same constraints.
     let mut last = None;

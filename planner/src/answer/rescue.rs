@@ -167,8 +167,8 @@ pub fn room_for(cluster: &Cluster, key: &ObjectKey, context: &Context) -> Option
     Some(nodes.at(rank).name.clone())
 }
 
-/// Returns the first of some pods, by UID, that must not be evicted for a critical add-on any more, regardless of the protection of its
-/// namespace. Pods that no longer exist are ignored.
+/// Returns the first of the pods with the UIDs `victims`, by UID, that must not be evicted for the critical add-on `key` any more; `None`
+/// if all may be. Protected namespaces, and pods that no longer exist, are ignored.
 pub fn must_stay<'c>(
     cluster: &'c Cluster,
     key: &ObjectKey,

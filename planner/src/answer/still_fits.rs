@@ -92,7 +92,8 @@ fn suits(cluster: &Cluster, context: &Context, node: &Node, index: PodIndex) -> 
     cluster.pod_at(index).is_some_and(|pod| refusal(context, pod, node).is_none())
 }
 
-/// Returns why a node is infeasible for a pod by itself. Taints of a node that is not ready for a short time only are ignored.
+/// Returns why a node is infeasible for a pod whatever else runs there; `None` if it is not. On nodes that recover from a short outage, the
+/// taints of the outage are ignored.
 fn refusal(context: &Context, pod: &Pod, node: &Node) -> Option<Refusal> {
     if !context.recovering.contains(&node.name) {
         return unsuitable(pod, node);
@@ -102,7 +103,7 @@ fn refusal(context: &Context, pod: &Pod, node: &Node) -> Option<Refusal> {
     unsuitable(pod, &Node { taints, ..node.clone() })
 }
 
-/// If the members must be placed within one topology domain: its topology key, and the rank of one of its nodes.
+/// Returns, if the members must be placed within one topology domain, its topology key and the rank of one of its nodes; otherwise `None`.
 fn domain<'c>(cluster: &'c Cluster, waiting: &[(PodIndex, &Placement)]) -> Option<(&'c str, Rank)> {
     let (index, placement) = waiting.first()?;
     let key = cluster.group_of(cluster.pod_at(*index)?)?.topology.as_deref()?;

@@ -27,8 +27,8 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Returns the steps of the order that only depend on budgets and priorities, and only grow with more victims. What follows decides between
-    /// plans that are equal in these steps.
+    /// Returns the part of the cost that depends only on budgets and priorities, and only grows with more victims. The other criteria
+    /// decide between plans for which this part is equal.
     pub fn bound(&self) -> CostBound {
         let Self { budget_violations, highest_priority, priority_sum, .. } = *self;
         CostBound { budget_violations, highest_priority, priority_sum }

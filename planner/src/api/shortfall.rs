@@ -109,7 +109,7 @@ pub enum Help {
 }
 
 impl Shortfall {
-    /// Returns the shortfall for a plan that verification rejected.
+    /// Returns the shortfall of a preemptor whose plan verification rejected because of `flaw`; it has this priority and `needed` members.
     pub(crate) fn flawed(needed: usize, priority: i32, flaw: String) -> Self {
         Self { needed, priority, flaw: Some(flaw.into()), ..Self::default() }
     }
@@ -139,7 +139,7 @@ impl Help {
         if optional { Self::Optional } else { Self::NotAllowed }
     }
 
-    /// Returns what preemption could do if there are no units to evict.
+    /// Returns what preemption could do for a preemptor of this priority if there are no units to evict: why there are none.
     pub(crate) fn without_victims(cluster: &Cluster, priority: i32) -> Self {
         match cluster.pods_below(priority) {
             0 => Self::NoLowerPriority,

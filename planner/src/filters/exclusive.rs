@@ -29,7 +29,8 @@ fn is_same_port(own: &Exclusive, taken: &Exclusive) -> bool {
     }
 }
 
-/// Returns why a node is infeasible whatever is evicted there: a claim is used on another node.
+/// Returns a refusal if a pod on another node uses a claim of this pod that only one pod may use: the node is infeasible whatever is
+/// evicted there.
 pub(super) fn refuse(pod: &Pod, node: &Node) -> Option<Refusal> {
     let user_on = pod.constraints.user_on.as_ref()?;
     (*user_on != node.name).then_some(Refusal::ClaimInUse)

@@ -369,19 +369,19 @@ impl<'a> Neighbours<'a> {
         })
     }
 
-    /// Returns the inter-pod constraint that makes a node infeasible for a member, by the node's position among all nodes; equal for all
-    /// nodes of a cell.
+    /// Returns the kind of inter-pod constraint that makes the node at the position `place` among all nodes infeasible for a member; `None`
+    /// if none does. The result is equal for all nodes of a cell.
     pub(super) fn object(&self, member: PodIndex, place: Rank) -> Option<Objection> {
         self.objection(member, place).map(|(objection, _)| objection)
     }
 
     /// Returns the counter that makes a node infeasible for a member and all members of its class until the counter's [`CounterState`]
-    /// changes or a pod is removed.
+    /// changes or a pod is removed; `None` if no constraint makes it infeasible.
     pub(super) fn rejecting_counter(&self, member: PodIndex, place: Rank) -> Option<RejectingCounter> {
         self.objection(member, place).map(|(_, counter)| counter)
     }
 
-    /// Returns the state of a counter besides the counts of its domains, on which its results depend.
+    /// Returns the state of a counter on which its results depend besides the counts of its domains; `None` if there is no such counter.
     pub(super) fn counter_state(&self, counter: RejectingCounter) -> Option<CounterState> {
         counter.map(|counter| {
             let counts = &self.counts[counter];
@@ -582,7 +582,7 @@ impl<'a> Rules<'a> {
         Reach::new(&self.keys[rule.key], (0..nodes.everywhere()).map(counts).collect())
     }
 
-    /// Numbers the nodes such that nodes of one number are in the same domains of all keys.
+    /// Numbers the `places` nodes of the cluster such that nodes of one number are in the same domains of all topology keys.
     fn number_cells(&mut self, places: usize) {
         let mut numbers: BTreeMap<Vec<DomainNumber>, u32> = BTreeMap::new();
         for place in 0..places {

@@ -149,7 +149,7 @@ impl<'a> Occupancy<'a> {
         })
     }
 
-    /// Returns the counter that makes a node, and all nodes of its cell, infeasible for a member. As long as its
+    /// Returns the counter that makes a node, and all nodes of its cell, infeasible for a member; `None` if none does. As long as its
     /// [state](Occupancy::counter_state) is unchanged, placing members does not make them feasible.
     pub(crate) fn rejecting_counter(&self, member: PodIndex, rank: Rank) -> Option<RejectingCounter> {
         self.neighbours.as_ref()?.rejecting_counter(member, self.nodes.place(rank))
@@ -338,8 +338,8 @@ impl<'a> Occupancy<'a> {
         holds.then_some(slack)
     }
 
-    /// Records that pods were put back on their nodes, or removed again. Returns whether the spread constraints of all members still hold;
-    /// `None` if the members have to be placed again to find that out.
+    /// Updates the slack after these bound pods were put back on their nodes (`come`), or removed again. Returns whether the spread
+    /// constraints of all members still hold; `None` if the members have to be placed again to find that out.
     pub(crate) fn shift_slack(&self, slack: &mut Slack, pods: &[PodIndex], come: bool) -> Option<bool> {
         let (cluster, neighbours) = (self.cluster, self.neighbours.as_ref()?);
         let mut sure = true;

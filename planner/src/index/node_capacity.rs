@@ -86,7 +86,7 @@ impl NodeCapacity {
         })
     }
 
-    /// Returns the lowest priority whose eviction lets more members fit.
+    /// Returns the lowest priority such that more members fit after the eviction of the units up to it; `None` if evictions do not help.
     pub(crate) fn first_gain(&self) -> Option<i32> {
         self.steps.first().map(|step| step.priority)
     }
@@ -112,8 +112,8 @@ pub(crate) struct Scale {
 /// A request that is larger than any free amount.
 const NOWHERE: i64 = (1 << 52) + 1;
 
-/// Returns how much of a resource one member requests; [`NOWHERE`] if that is more than `MOST_IN_SUMS` and than all nodes together offer.
-/// `None` for a request of 0, or one that cannot be represented.
+/// Returns `amount`, which one member requests of a resource, in 64 bits; [`NOWHERE`] if it is more than `MOST_IN_SUMS` and than all nodes
+/// together offer. `None` for 0, or an amount that cannot be represented.
 fn asked(cluster: &Cluster, id: ResourceId, amount: i128) -> Option<i64> {
     let exceeds_all_nodes = amount > MOST_IN_SUMS && cluster.offered(id) < amount;
     if exceeds_all_nodes { Some(NOWHERE) } else { narrow(amount).filter(|amount| *amount > 0) }
@@ -156,7 +156,7 @@ impl Scale {
         }
     }
 
-    /// Returns what the eviction of a pod of a class frees, in the order of the requests.
+    /// Returns how much the eviction of one pod of a class frees of each resource that members request, in the order of `ids`.
     pub(crate) fn of(&self, class: ClassId) -> &[i64] {
         let start = class as usize * self.ids.len();
         self.amounts.get(start..start + self.ids.len()).unwrap_or_default()

@@ -124,7 +124,7 @@ impl Prospects {
         self.ceilings_of(ranks, wanted, times, true)
     }
 
-    /// Computes [`Self::ceilings`]; `lawful` says that only units without budget violations are evicted.
+    /// Computes [`Self::ceilings`] for `wanted` members; `lawful` says that only units without budget violations are evicted.
     fn ceilings_of(&self, ranks: &[Rank], wanted: u64, times: &[u64], lawful: bool) -> Vec<i32> {
         let mut gains: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
         let mut fit: Vec<u64> = vec![0; self.classes.len()];
@@ -189,8 +189,8 @@ impl Prospects {
         (self.in_turn(&order, when, most).into_iter().collect(), false)
     }
 
-    /// Returns the first nodes of an order, with a share for every class where it fits: the nodes of a small pool, which only one class of
-    /// members can use, are not left out for those of a large one.
+    /// Returns the first `most` nodes of `order`, but with a share for every class where it fits: the nodes of a small pool, which only one
+    /// class of members can use, are not left out for those of a large one.
     fn in_turn(&self, order: &[Rank], when: When, most: usize) -> BTreeSet<Rank> {
         let share = most / (self.classes.len() + 1 + usize::from(!self.pinned.is_empty()));
         let mut taken: BTreeSet<Rank> =

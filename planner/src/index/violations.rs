@@ -59,7 +59,7 @@ impl Violations {
         self.units
     }
 
-    /// Evaluates a budget again. Returns the units whose risk by it changed.
+    /// Evaluates a budget again, for a preemptor of this priority. Returns the units whose risk by it changed.
     pub(crate) fn renew(
         &mut self,
         cluster: &Cluster,

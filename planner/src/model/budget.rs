@@ -100,7 +100,8 @@ impl Budget {
         !self.exempts(row.unstarted, row.ready) && (self.disrupted_pods.is_empty() || !granted())
     }
 
-    /// Returns true if the eviction of a pod in this state uses up none of the budget's allowed disruptions.
+    /// Returns true if the eviction of a pod uses up none of the budget's allowed disruptions; `unstarted` says that it is bound and has
+    /// not started, `ready` that it is ready.
     pub(crate) fn exempts(&self, unstarted: bool, ready: bool) -> bool {
         unstarted || (!ready && self.unready_may_be_evicted)
     }

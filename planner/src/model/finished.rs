@@ -76,7 +76,8 @@ fn done(pod: &Pod) -> bool {
     pod.phase == PodPhase::Succeeded && (!pod.terminating || of_job())
 }
 
-/// Returns the UID of a pod's controller. Any user can write an owner reference: a UID that is too long for a status is that of no controller.
+/// Returns the UID of a pod's controller; `None` without one. Any user can write an owner reference: a UID that is too long for a status
+/// counts as none.
 fn controller(pod: &Pod) -> Option<&str> {
     pod.owner.as_ref().map(|owner| owner.uid.as_str()).filter(|uid| uid.len() <= LONGEST_UID)
 }

@@ -158,7 +158,7 @@ impl Pod {
         }
     }
 
-    /// Returns the value of a node label that its node selector requires.
+    /// Returns the value that the pod's node selector requires for the node label `label`; `None` if it requires none.
     pub fn asks_for(&self, label: &str) -> Option<&str> {
         let mut selector = self.constraints.node_selector.iter();
         selector.find(|(key, _)| key == label).map(|(_, value)| value.as_str())

@@ -132,8 +132,8 @@ fn host(terms: &[NodeTerm]) -> Option<SmolStr> {
     }
 }
 
-/// Returns the nodes that the zone labels of a volume allow: those that have no such label at all, and those with the same values. A label
-/// of a volume may list several values.
+/// Returns the nodes that the zone labels of a volume allow: those that have no such label at all, and those with the same values; `None`,
+/// for all nodes, if the volume has no such label. A label of a volume may list several values.
 fn zones(labels: Option<&BTreeMap<String, String>>) -> Option<Pin> {
     let own = ZONE_LABELS.iter().filter_map(|(key, newer)| Some((*key, *newer, labels?.get(*key)?)));
     let mut all = vec![NodeTerm::default()];

@@ -39,8 +39,8 @@ pub(crate) struct Tally {
 }
 
 impl<'a> Budgets<'a> {
-    /// Looks up the budgets of the pods of these units. Evictions of decisions in flight are subtracted from the allowed disruptions, so
-    /// that two decisions cannot use the same one.
+    /// Looks up the budgets of the pods of these units; a threshold above `priority`, the preemptor's, makes a budget guaranteed. Evictions
+    /// of decisions in flight are subtracted from the allowed disruptions, so that two decisions cannot use the same one.
     pub(crate) fn new(cluster: &'a Cluster, units: &[Unit], priority: i32, in_flight: &InFlight) -> Self {
         let budget = |index: BudgetIndex| cluster.budget_at(index).map(|(budget, _)| budget);
         let mut sets: Vec<Vec<BudgetIndex>> = Vec::new();

@@ -173,8 +173,8 @@ impl<'p, 'a> Search<'p, 'a> {
         Some(false)
     }
 
-    /// Returns the victim set with the lowest price on any node for one more member; `None` if there is none. Noted prices can have
-    /// increased, so the lowest one is computed again.
+    /// Returns the victim set with the lowest price on any node for one more of the `remaining` members; `None` if there is none. Noted
+    /// prices can have increased, so the lowest one is computed again.
     fn cheapest(&mut self, front: &mut Front, class: &'p MemberClass, remaining: usize) -> Option<VictimSet> {
         let member = *class.members.first().filter(|_| self.anybody)?;
         while let Some(price) = front.cheapest() {
@@ -191,14 +191,15 @@ impl<'p, 'a> Search<'p, 'a> {
         None
     }
 
-    /// Returns the cheapest victim set on a node for one more member of a class; `None` if no permitted evictions suffice.
+    /// Returns the cheapest victim set on a node for one more of the `remaining` members; `None` if no permitted evictions suffice.
     fn victims_on(&mut self, class: &'p MemberClass, rank: Rank, remaining: usize) -> Option<VictimSet> {
         let member = *class.members.first()?;
         let sets = VictimSets { problem: self.problem, class, member, available: &self.available };
         sets.cheapest(&mut self.layout.room, &self.tally, rank, remaining)
     }
 
-    /// Returns the cheapest victim set after whose eviction inter-pod constraints admit a member to a cell that was closed.
+    /// Returns the cheapest victim set after whose eviction inter-pod constraints admit one of the `remaining` members to a cell that was
+    /// closed; `None` if there is none.
     fn unblocking(&mut self, front: &Front, class: &'p MemberClass, remaining: usize) -> Option<VictimSet> {
         let member = *class.members.first()?;
         if !self.anybody || !self.layout.room.looks_around() {
@@ -273,7 +274,8 @@ impl<'p, 'a> Search<'p, 'a> {
         }
     }
 
-    /// Recomputes the candidates on a node that changed.
+    /// Recomputes the candidates on a node that changed: how many more members fit, or the price of victims if none does. `remaining`
+    /// members are not placed yet.
     fn refresh(&mut self, front: &mut Front, class: &'p MemberClass, rank: Rank, remaining: usize) {
         self.problem.effort.take(1);
         let capacity = match class.members.first() {
@@ -338,7 +340,7 @@ impl Front {
         Self { cells, cell_of, entries: vec![None; nodes], roomy, priced, closed }
     }
 
-    /// Sets how many more members fit on a node; `vacating` says that a pod is leaving it.
+    /// Sets how many more members fit on a node (`capacity`); `vacating` says that a pod is leaving it.
     fn set(&mut self, rank: Rank, vacating: bool, capacity: usize) {
         let number = self.cell_of[rank];
         let spare = &mut self.cells[number].spare;

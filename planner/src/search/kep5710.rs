@@ -137,7 +137,7 @@ pub(crate) fn spared_in_words(units: usize) -> String {
     format!("{are} would be violated.")
 }
 
-/// Returns the sentence that says up to which priority units may be victims, as step 7 found.
+/// Returns the sentence that no unit above the priority `ceiling` has to be evicted, as step 7 found.
 pub(crate) fn ceiling_in_words(ceiling: i32) -> String {
     format!("No unit above priority {ceiling} has to be evicted.")
 }
@@ -197,8 +197,8 @@ fn clear_all<'a>(problem: &Problem<'a>, room: &Occupancy<'a>, available: &[bool]
     Layout { doomed: units, ..fill_up_to(problem, &room, problem.demand.wanted) }
 }
 
-/// Step 6: keeps the units whose eviction would violate a budget, as far as enough members fit. Returns the units that remain
-/// available, and those of them whose eviction violates a budget nevertheless.
+/// Step 6: excludes the units whose eviction would violate a budget, as far as `most` members fit. Returns by unit whether it may still be
+/// evicted, and those units whose eviction violates a budget nevertheless.
 fn spare_budgets(
     problem: &Problem<'_>,
     room: &Occupancy<'_>,
@@ -243,7 +243,8 @@ fn spare_budgets(
     (available, forced)
 }
 
-/// Step 7: lowers the ceiling to the lowest sufficient priority, found by binary search over distinct priorities.
+/// Step 7: finds the lowest priority such that `most` members fit after evictions up to it, by binary search over distinct priorities.
+/// Returns by unit whether it may still be evicted: no unit above that priority except those in `forced`.
 fn lower_ceiling(
     problem: &Problem<'_>,
     room: &Occupancy<'_>,

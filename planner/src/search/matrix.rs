@@ -50,7 +50,8 @@ pub(crate) struct MatrixUnit {
 }
 
 impl Matrix {
-    /// Returns the matrix for these units, with at most `cap` members on a node; `None` if the problem cannot be represented as one.
+    /// Returns the matrix for these units and `goal` members, of which at most `cap` fit on a node; `None` if the problem cannot be
+    /// represented as one.
     pub(crate) fn new(
         problem: &Problem<'_>,
         room: &Occupancy<'_>,

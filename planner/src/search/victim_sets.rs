@@ -140,8 +140,8 @@ pub(crate) struct VictimSets<'p, 'a> {
 }
 
 impl VictimSets<'_, '_> {
-    /// Returns the cheapest victim set on a node where no further member fits. `remaining` members are not placed yet.
-    /// `room` is unchanged afterwards.
+    /// Returns the cheapest victim set on a node where no further member fits; `None` if no permitted evictions suffice. `remaining`
+    /// members are not placed yet. `room` is unchanged afterwards.
     pub(crate) fn cheapest(
         &self,
         room: &mut Occupancy<'_>,

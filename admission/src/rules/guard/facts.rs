@@ -246,7 +246,8 @@ struct Condition {
 }
 
 impl<const MEMBER: bool> PodObject<MEMBER> {
-    /// Returns the name of the pod's native group, or else of its PodGroup.
+    /// Returns the name of the pod's native group, beginning with the API group, or else of its PodGroup; `None` if it
+    /// names none.
     fn group(&self) -> Option<String> {
         let native = self.spec.scheduling_group.as_ref().and_then(|group| group.pod_group_name.as_deref());
         if let Some(native) = native.filter(|name| !name.is_empty()) {
@@ -281,7 +282,7 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
     }
 
     /// Returns the name of the scheduler that announced this pod as its victim, from kube-scheduler's condition message
-    /// `NAME: preempting to accommodate a higher priority pod`.
+    /// `NAME: preempting to accommodate a higher priority pod`; `None` if none did.
     pub fn announced_by(&self) -> Option<String> {
         let condition = self.condition(giveway_crds::condition::types::DISRUPTION_TARGET, "True")?;
         let (name, _) = condition.message.as_deref()?.split_once(": preempting")?;

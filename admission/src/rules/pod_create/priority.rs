@@ -38,7 +38,8 @@ pub fn apply(
     copy(pod, (ANNOTATION_THRESHOLD, "integer"), class, Class::pod_threshold, view, changes)
 }
 
-/// Rejects a member whose own class is below the priority of its group.
+/// Rejects a member whose class (`taken` from its group, or else `own`) is below the priority of the group `name`, and warns if it is
+/// above.
 fn compare(
     own: &str,
     taken: Option<&Class>,
@@ -58,7 +59,7 @@ fn compare(
     Ok(())
 }
 
-/// Returns a priority class. If the view does not contain it, the notes say that it is missing.
+/// Returns the priority class with this name. If the view does not contain it, returns `None`, and the notes say that it is missing.
 fn find_class<'a>(name: &str, view: &'a dyn ClusterView, notes: &mut Notes) -> Option<&'a Class> {
     let found = view.classes().get(name);
     if found.is_none() && !name.is_empty() {
@@ -67,8 +68,8 @@ fn find_class<'a>(name: &str, view: &'a dyn ClusterView, notes: &mut Notes) -> O
     found
 }
 
-/// Returns the group's class if the pod gets it. The Priority plugin runs before webhooks and writes the default class
-/// into pods that name none, so the default class counts as none.
+/// Returns the group's class if the pod gets it, instead of `own`; otherwise `None`. The Priority plugin runs before webhooks and writes
+/// the default class into pods that name none, so the default class counts as none.
 fn group_class<'a>(
     own: &str,
     group: Option<&GroupView>,
@@ -96,13 +97,13 @@ fn take_class(pod: &PodFields<'_>, class: &Class, changes: &mut Changes) {
     }
 }
 
-/// Returns the policy that the annotation of a managed class's pods gets.
+/// Returns the preemption policy that pods of a managed class get as an annotation; `None` if the class is not managed.
 fn policy_of(class: &Class) -> Option<&str> {
     class.managed_policy.map(PreemptionPolicy::as_str)
 }
 
-/// Gives a pod the annotation that its class computes. A value of another class is rejected like any other, with the cause
-/// that its user cannot see: another webhook may have changed the class after Giveway had written the annotation.
+/// Gives a pod the annotation `key`, whose value `value_of` computes from its class; `type_` names it in errors. Rejects any other value.
+/// If that is the one of another class, the error says that another webhook may have changed the class afterwards.
 fn copy(
     pod: &PodFields<'_>,
     (key, type_): (&str, &str),

@@ -13,7 +13,8 @@ pub enum RequestProgress {
     Provisioned,
 }
 
-/// Reasons `CapacityRequested`, `CapacityAccepted` and `CapacityProvisioned`, with a ProvisioningRequest.
+/// Reasons `CapacityRequested`, `CapacityAccepted` and `CapacityProvisioned`: capacity for `members` pods is requested
+/// with the ProvisioningRequest `request`.
 pub fn requested(members: usize, request: &str, progress: RequestProgress) -> String {
     let pods = pods(members);
     let end = match progress {
@@ -24,7 +25,8 @@ pub fn requested(members: usize, request: &str, progress: RequestProgress) -> St
     format!("Capacity for {pods} is requested from the cluster autoscaler by ProvisioningRequest {request}{end}")
 }
 
-/// Reasons `CapacityRequested` and `CapacityProvisioned`, with one placeholder pod for each of the `members`.
+/// Reasons `CapacityRequested` and `CapacityProvisioned`: capacity is requested with one placeholder pod for each of
+/// the `members`, of which `bound` are bound.
 pub fn placeholders(members: usize, bound: usize) -> String {
     format!(
         "Capacity for {} is requested from the cluster autoscaler by {}, of which {} bound.",
@@ -44,7 +46,7 @@ pub fn request_failed(request: &str, why: &str) -> String {
     format!("ProvisioningRequest {request}: {}", why.trim_end_matches('.'))
 }
 
-/// Why an attempt with placeholder pods has failed.
+/// Why an attempt with placeholder pods has failed: `bound` of the `members` placeholders were bound after `minutes`.
 pub fn placeholders_not_bound(bound: usize, members: usize, minutes: u64) -> String {
     let were = part_of(bound, members, ("placeholder", "placeholders"), ("was", "were"));
     format!("{were} bound after {minutes} minutes")

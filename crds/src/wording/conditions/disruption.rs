@@ -36,7 +36,7 @@ pub fn preempted(
     ))
 }
 
-/// Written on a victim of a plan for a critical add-on.
+/// Written on a victim of a plan for a critical add-on of this priority; `grace` is set if the victim's grace period is shortened.
 pub fn preempted_by_addon(addon: NamedPreemptor<'_>, priority: i32, grace: Option<ShortenedGrace>) -> Sentence {
     let grace = shortened(grace);
     addon.after(OURS.into()).text(format!(" of priority {priority}, a critical add-on that needs its capacity.{grace}"))
@@ -166,8 +166,8 @@ pub fn eviction_retried(pod: &ObjectKey, uid: &str, why: &str) -> Sentence {
     eviction.text(" was refused and is retried: ").detail(&pod.namespace, why, "it is not allowed now")
 }
 
-/// Why the eviction of a pod would violate a budget, in the words of the Eviction API, which do not agree with a count of 1. `claimed` is the
-/// number of its healthy pods that plans of higher priority evict.
+/// Why the eviction of a pod would violate a budget, in the words of the Eviction API, which do not agree with a count of 1: `wanted`
+/// healthy pods are needed, and `healthy` exist. `claimed` of these are evicted by plans of higher priority.
 pub fn budget_violated(budget: &str, wanted: i32, healthy: usize, claimed: usize) -> String {
     let others = match claimed {
         0 => String::new(),

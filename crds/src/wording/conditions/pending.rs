@@ -56,7 +56,7 @@ pub fn new_pods_excluded() -> &'static str {
     "New pods whose PodGroup or namespace is not known yet are not evicted, for at most 20 seconds."
 }
 
-/// Reason `EvictionsLimited`: `count` plans are in flight, and `most` may be.
+/// Reason `EvictionsLimited`: `count` plans for preemptors of at least this priority are in flight, and `most` may be.
 pub fn too_many_plans(count: usize, priority: i32, most: usize) -> String {
     let plans = counted(count, "plan is", "plans are");
     format!(

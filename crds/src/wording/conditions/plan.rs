@@ -150,7 +150,7 @@ pub fn would_free_node(restraint: &str, plan: PlanEffect<'_>, node: &str) -> Str
     format!("{restraint}: {} Node {node} would be freed.", plan.would_evict())
 }
 
-/// Added while Giveway observes and has stored as many plans in a minute as it may.
+/// Added while Giveway observes and has stored as many plans in a minute as it may (`most_per_minute`).
 pub fn observed_plan_not_stored(most_per_minute: usize) -> String {
     format!(
         "No Preemption is stored for it yet: Giveway stores at most {most_per_minute} per minute while it observes."

@@ -4,7 +4,7 @@ use crate::object_key::ObjectKey;
 use crate::plan::StoredDomain;
 use crate::wording::{Sentence, agree, part_of};
 
-/// Completed: kube-scheduler has bound the members, of which `bound` still exist.
+/// Completed: kube-scheduler has bound the `placed` members of the plan, of which `bound` still exist.
 pub fn completed(bound: usize, placed: usize) -> String {
     format!("{} bound.", part_of(bound, placed, ("placed pod", "placed pods"), ("was", "were")))
 }
@@ -14,7 +14,7 @@ pub fn group_deleted() -> &'static str {
     "The pod group was deleted."
 }
 
-/// Cancelled: `have` members are left of those that the gang needs.
+/// Cancelled: `have` members are left of the `needed` ones of the gang.
 pub fn too_few_members(have: usize, needed: usize) -> String {
     match needed {
         1 => "The needed pod does not fit any more.".to_owned(),
@@ -184,7 +184,7 @@ pub enum UnboundReport<'a> {
     None,
 }
 
-/// Failed: kube-scheduler did not bind `pod` and maybe others, although they fit.
+/// Failed: kube-scheduler did not bind `pod` and maybe others within `seconds`, although they fit.
 pub fn not_bound_in_time(seconds: u64, pod: &str, report: UnboundReport<'_>) -> String {
     let report = match report {
         UnboundReport::Said(said) => format!("says of pod {pod}: {said}"),
@@ -229,7 +229,7 @@ pub fn could_not_be_stored(has_evicted: bool, why: &str) -> String {
     format!("The plan could not be stored, so {so}: {why}")
 }
 
-/// Cancelled: the mode or a limit of 0 permits no eviction. `restraint` says which.
+/// Cancelled: the mode or a limit of 0 permits no eviction. `restraint` says which; `has_victims` is true if the plan has victims.
 pub fn restrained(restraint: &str, has_victims: bool) -> String {
     match has_victims {
         true => format!("{restraint}; disruptions that have started are finished, and no other pod is evicted."),

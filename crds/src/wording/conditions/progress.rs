@@ -73,7 +73,8 @@ pub fn scheduler_is_busy(bindings_per_minute: u64) -> String {
     format!("The plan waits for kube-scheduler, which binds {} per minute.", pods(bindings_per_minute))
 }
 
-/// Reason `WaitingForPreemption`: `removed` of the victims have terminated. A plan with evictions has a victim.
+/// Reason `WaitingForPreemption`: `removed` of the `victims` have terminated, so that `placed` members will fit. A plan with evictions has
+/// a victim.
 pub fn victims_terminate(placed: usize, domain: Option<&StoredDomain>, removed: usize, victims: usize) -> String {
     format!(
         "{} for capacity{}: {} terminated. {} when {}.",
@@ -90,12 +91,12 @@ pub fn depends_on_another_plan() -> &'static str {
     "Its evictions begin when the dry run of another plan has succeeded, because the pods fit only after that plan's evictions."
 }
 
-/// Reason `Ungating`: the members fit without an eviction, and get a nomination.
+/// Reason `Ungating`: `placed` members fit without an eviction, and get a nomination.
 pub fn capacity_reserved(placed: usize, domain: Option<&StoredDomain>) -> String {
     format!("Capacity{} for {} is being reserved. No pod is evicted.", within(domain), pods(placed))
 }
 
-/// Reason `WaitingForTermination`: the members fit when pods have terminated that no plan evicts. `leaving` is not 0.
+/// Reason `WaitingForTermination`: `placed` members fit when `leaving` pods have terminated that no plan evicts. `leaving` is not 0.
 pub fn fits_after_termination(placed: usize, domain: Option<&StoredDomain>, leaving: usize) -> String {
     format!(
         "{}{} once {} deleted. No pod is evicted.",
@@ -110,8 +111,8 @@ pub fn not_stored(why: &str) -> String {
     format!("No pod is evicted until the Preemption is stored, which is retried: {why}")
 }
 
-/// Reason `EvictionsLimited`, and an event: the limit on evictions per minute is reached, in a namespace or in the cluster. Readers of other
-/// namespaces do not see the name of the namespace.
+/// Reason `EvictionsLimited`, and an event: the limit of `most` evictions per minute is reached, in a namespace or in the cluster (`None`),
+/// until `at`. Readers of other namespaces do not see the name of the namespace.
 pub fn limit_reached(namespace: Option<&str>, most: u32, at: Timestamp) -> Sentence {
     let begin = Sentence::from("Evictions in ");
     let sentence = match namespace {

@@ -19,12 +19,12 @@ pub fn preemptor_replaced() -> &'static str {
     "its preemptor was deleted, and another object has the name."
 }
 
-/// The preemption policy of the preemptor is `Never` now.
+/// Why a stored plan does not match the cluster: the preemption policy of its preemptor is `Never` now.
 pub fn preemptor_never_preempts() -> &'static str {
     "its preemptor may not preempt."
 }
 
-/// The priority of the preemptor is another one now.
+/// Why a stored plan does not match the cluster: the priority of its preemptor is `now`, and was `planned` when the plan was made.
 pub fn priority_changed(now: i32, planned: i32) -> String {
     format!("its preemptor has priority {now}; the plan was made with priority {planned}.")
 }

@@ -235,8 +235,8 @@ impl FromCapacities<'_> {
         Nodes::suitable(self.alike.cluster, places)
     }
 
-    /// Decides for a single pod: searches the node with the cheapest victims. What the victims lose depends on other
-    /// nodes and is not cached: it is computed only to choose among the nodes that are equal by all earlier criteria.
+    /// Decides for a single pod with the cheapest victims on any node; `None` if the general algorithm must decide. What the victims lose
+    /// depends on other nodes and is not cached: it is computed only for the nodes that are equal by all earlier criteria.
     fn single(&mut self) -> Option<Decision> {
         let alike = self.alike;
         let &Alike { cluster, context, nodes, in_flight, .. } = alike;

@@ -39,7 +39,8 @@ impl Evictable {
         self.resources.iter().position(|known| *known == id).map_or(&[], |at| self.column(at + 1))
     }
 
-    /// Reads a part of each list, and returns a number that depends on it.
+    /// Reads a part of each list, so that the processor has loaded them when they are needed. The result has no meaning: it depends on what
+    /// was read, so that reading is not optimized away.
     pub(crate) fn fetch(&self) -> i64 {
         // Eight sums are in one line of a cache.
         let sums = self.sums.iter().step_by(8).copied().fold(0_i64, |seen, sum| seen ^ sum);

@@ -117,7 +117,7 @@ impl MostFree {
         }
     }
 
-    /// Returns the entry for a resource on the page of a node, to change it; creates the page if there is none.
+    /// Returns the entry for the resource with the number `id` on the page of a node, to change it; creates it, as 0, if there is none.
     fn entry(&mut self, node: NodeIndex, id: usize) -> &mut i128 {
         let page = node as usize / PAGE;
         if self.pages.len() <= page {

@@ -232,7 +232,8 @@ impl Cluster {
         index
     }
 
-    /// Returns the slot of the node whose capacity a pod uses. The pod then shares the text of the node's name.
+    /// Returns the index of the node whose capacity a pod uses, and lets the pod share the text of the node's name; `None` if it is not
+    /// bound or has ended. A node that is not known gets an index.
     pub(super) fn node_slot_of(&mut self, pod: &mut Pod) -> Option<NodeIndex> {
         let name = pod.node.as_ref().filter(|_| !pod.ended())?;
         let index = self.node_slot(name);

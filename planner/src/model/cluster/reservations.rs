@@ -53,7 +53,8 @@ impl Cluster {
         self.reservations.of_plans.len()
     }
 
-    /// Returns what a plan has reserved for the pod with this UID: the name of the node, and the reservation.
+    /// Returns the node, by name, on which a plan has reserved capacity for the pod with this UID, and the reservation; `None` if no plan
+    /// has.
     pub fn reserved_for(&self, uid: &str) -> Option<(&str, Reservation)> {
         self.reservations.of_plans.get(uid).map(|(node, reservation)| (node.as_str(), *reservation))
     }

@@ -66,8 +66,8 @@ impl Cluster {
         }
     }
 
-    /// Computes again what pods that need node features require, after the first node declared some, or the last one
-    /// that did was removed.
+    /// Computes again what pods that need node features require, if nodes declare features now and did not before (`were_compared`), or the
+    /// other way round.
     pub(super) fn settle_features(&mut self, were_compared: bool) {
         if were_compared == (self.declaring > 0) {
             return;

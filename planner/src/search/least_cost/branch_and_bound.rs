@@ -39,7 +39,8 @@ impl<'p, 'a> Exact<'p, 'a> {
         Self { cost: Some(cost), ..Self::unbounded(problem, checks) }
     }
 
-    /// Creates a search for the cheapest choice, without an upper bound on its cost.
+    /// Creates a search for the cheapest choice, without an upper bound on its cost, with at most `checks` checks whether enough members
+    /// fit.
     pub(super) fn unbounded(problem: &'p Problem<'a>, checks: usize) -> Self {
         Self { problem, best: None, cost: None, checks, ties: MOST_TIES, chosen: Vec::new(), monotone: true }
     }
@@ -55,7 +56,8 @@ impl<'p, 'a> Exact<'p, 'a> {
     }
 
     /// Tries all subsets of `units`, and returns true if the search was complete. From `least`, the chosen units are removed during the
-    /// search, and from `most` also those not yet decided on. None is removed before, and both are unchanged afterwards.
+    /// search, and from `most` also those not yet decided on; both are unchanged afterwards. `monotone` says that further evictions never
+    /// reduce how many members fit.
     pub(super) fn run<T: EvictionTrial>(
         &mut self,
         least: &mut T,

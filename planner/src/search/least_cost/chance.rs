@@ -50,7 +50,7 @@ pub(super) fn rarely(numbers: &mut Numbers, heat: u64) -> bool {
 }
 
 /// Returns true if a choice that is heavier by `more` is accepted, where a victim weighs `mean` on average: more probably at a higher
-/// temperature.
+/// temperature `heat`.
 pub(super) fn worse_is_kept(numbers: &mut Numbers, more: u64, mean: u64, heat: u64) -> bool {
     let slack = u128::from(mean) * u128::from(heat) / u128::from(2 * ONE) + 1;
     let times = u128::from(more) * u128::from(ONE) / slack;

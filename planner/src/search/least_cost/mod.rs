@@ -120,7 +120,7 @@ fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candida
     bound.least(&best.cost)
 }
 
-/// Improves a plan for members of several classes, or with inter-pod constraints. Returns what every plan costs at least.
+/// Improves a plan for `goal` members of several classes, or with inter-pod constraints. Returns what every plan costs at least.
 fn improve_room(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut CandidatePlan, goal: usize) -> CostBound {
     let units = useful(problem, &best.cost);
     let trial = || OccupancyTrial::new(problem, room, goal);
@@ -146,7 +146,7 @@ fn take_better(other: Option<CandidatePlan>, best: &mut CandidatePlan) {
 }
 
 /// Searches a plan where the strategy `kep5710` found none: its placement is greedy, and guaranteed budgets do not permit the eviction of
-/// all units at once. If there are few units, every subset is tried.
+/// all units at once. If there are few units, every subset is tried. `None` if it finds none.
 fn from_nothing(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
     let units: Vec<UnitIndex> = (0..problem.potential.units.len()).collect();
     if units.len() > PLACED_UNITS || !packing::small(problem) {

@@ -10,7 +10,8 @@ use crate::search::greedy::place;
 use crate::search::numbers::Numbers;
 use crate::search::reprieve::with_plan;
 
-/// Replaces `best` by a cheaper plan if one is found.
+/// Places `goal` members again, several times, with some of the victims of `best` kept and others excluded. Replaces `best` by a cheaper
+/// plan if one is found.
 pub(super) fn run(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut CandidatePlan, goal: usize) {
     let floor = problem.effort.left().saturating_sub(RESTART_LOOKS);
     let mut numbers = Numbers::new();
@@ -49,8 +50,8 @@ pub(super) fn run(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candid
     }
 }
 
-/// Tries for every victim, the most important first, to place the members without its eviction, as long as more than `floor` looks are
-/// left.
+/// Tries for every victim of `best`, the most important first, to place `goal` members without its eviction, as long as more than `floor`
+/// looks are left.
 fn spare_one_by_one(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut CandidatePlan, goal: usize, floor: usize) {
     for unit in best.victims.clone().into_iter().take(RESTARTS) {
         if problem.effort.left() <= floor {

@@ -156,7 +156,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         self.journal.push(unit);
     }
 
-    /// Adds the pods of a unit to the victims of their budgets, or subtracts them.
+    /// Adds the pods of a unit to the victims of their budgets (`leaves`), or subtracts them.
     fn count_budgets(&mut self, unit: usize, leaves: bool) {
         let Under { sets, guarded } = &self.under[unit];
         for (budgets, pods) in sets {
@@ -212,8 +212,8 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         Score { violations, highest, weight: self.weight, pods: self.pods }
     }
 
-    /// Returns true if a choice is accepted: always if it is not worse; sometimes if it is heavier; rarely if it has more budget violations
-    /// or a higher highest priority.
+    /// Returns true if a choice is accepted instead of the current one: always if it is not worse; sometimes, at the temperature `heat`, if
+    /// it is heavier; rarely if it has more budget violations or a higher highest priority.
     fn accepts(&mut self, current: &Score, score: &Score, heat: u64) -> bool {
         if score <= current {
             return true;

@@ -324,7 +324,8 @@ impl<'a> VictimSearch<'_, 'a> {
         *self.shares.entry(id).or_insert_with(share)
     }
 
-    /// Returns the units on a node that may be evicted, with what each frees and costs.
+    /// Returns the units on a node that may be evicted, with what each frees, of as many `resources` as the critical add-on requests, and
+    /// what it costs.
     fn on_node(&mut self, rank: Rank, resources: usize) -> OnNode {
         let units = self.problem.potential.on[rank].clone();
         let going = units.into_iter().filter(|unit| self.fates[*unit] != Fate::Stays);
@@ -384,7 +385,7 @@ impl<'a> VictimSearch<'_, 'a> {
         self.effort.take(1) && self.room.refuse(self.member, rank).is_none()
     }
 
-    /// Adds candidates from position `from` on to those that are chosen, as long as that can be lighter than the incumbent.
+    /// Adds candidates from position `from` on to those that are chosen, as long as that can be lighter than the best choice so far.
     fn descend(&mut self, node: &OnNode, from: usize, sums: &Sums, chosen: &mut Vec<usize>, spent: &mut Spent) {
         if !chosen.is_empty() && sums.missing.iter().all(|missing| *missing <= 0) && self.fits(node.rank) {
             self.consider(node, sums, chosen);
@@ -416,7 +417,8 @@ impl<'a> VictimSearch<'_, 'a> {
         }
     }
 
-    /// Returns a lower bound on the weight of the chosen units together with the further ones that are needed.
+    /// Returns a lower bound on the weight of the chosen units, which are summed up in `sums` and `spent`, together with the further ones
+    /// that are needed among the candidates from the position `from` on.
     fn bound(&self, node: &OnNode, from: usize, sums: &Sums, spent: &Spent) -> Weight<'a> {
         let violations = spent.most_over(self.problem).max(sums.in_several_budgets);
         Weight {
@@ -502,7 +504,8 @@ fn further(missing: &[i128], most: &[i128]) -> usize {
 struct Spent(BTreeMap<usize, (i64, i64)>);
 
 impl Spent {
-    /// Adds pods to the victims of their budgets, or subtracts them.
+    /// Adds pods to the victims of their budgets (`sign` 1), or subtracts them (-1); `guarded` says that the budgets are guaranteed for
+    /// them.
     fn add<'u>(&mut self, problem: &Problem<'_>, pods: impl Iterator<Item = &'u PodIndex>, guarded: bool, sign: i64) {
         for number in pods.flat_map(|pod| problem.budgets.of_pod(*pod)) {
             let (pods, guards) = self.0.entry(*number).or_default();

@@ -149,8 +149,8 @@ impl Cluster {
         claims.iter().for_each(|claim| self.settle_claim(claim));
     }
 
-    /// Updates the pods after a change of a DeviceClass: those with ResourceClaims, and if [claims are
-    /// read](Devices::are_read) only since then or no longer, also those whose claims do not exist.
+    /// Updates the pods after a change of a DeviceClass: those with ResourceClaims, and also those whose claims do not
+    /// exist if [claims are read](Devices::are_read) now and were not before (`were_read`), or the other way round.
     pub(super) fn settle_class(&mut self, were_read: bool) {
         self.settle_claims();
         if self.devices.are_read() != were_read {

@@ -131,7 +131,7 @@ impl Cluster {
         keys.map(free).sum()
     }
 
-    /// Returns true if a pod on this node holds a claim alone.
+    /// Returns true if the claim is reserved for one pod alone, and that pod runs on the node with this name.
     fn is_held_on(&self, claim: &Claim, node: &str) -> bool {
         let holder = claim.holder.as_deref().and_then(|uid| self.pod_at(self.pod_with_uid(uid)?));
         holder.is_some_and(|pod| !pod.ended() && pod.node.as_deref() == Some(node))
