@@ -48,7 +48,7 @@ pub enum JudgedKind {
 }
 
 impl JudgedKind {
-    /// The kind that a request is about; `None` for kinds without rules.
+    /// Returns the kind that a request is about; `None` for kinds without rules.
     pub fn of(request: &Request<'_>) -> Option<Self> {
         match (&*request.resource.group, &*request.resource.resource) {
             ("", "pods") => Some(Self::Pod),

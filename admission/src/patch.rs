@@ -54,7 +54,7 @@ impl Changes {
         }
     }
 
-    /// The finished patch; `None` when nothing is to be different.
+    /// Returns the patch with all changes; `None` if there are none.
     pub fn finish(self) -> Option<Patch> {
         (!self.0.is_empty()).then_some(Patch(self.0))
     }

@@ -115,22 +115,23 @@ impl Denial {
         Self { code, message: limited(message.into()) }
     }
 
-    /// 400: the request is not an admission review.
+    /// Creates a rejection with status 400: the request is not an admission review.
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, message)
     }
 
-    /// 403: the user may not do this, with the rule's message.
+    /// Creates a rejection with status 403, with the rule's message: the user may not do this.
     pub(crate) fn forbidden(field: &str, message: impl std::fmt::Display) -> Self {
         Self::new(403, format!("{field}: {message}"))
     }
 
-    /// 422: a field has an invalid value. The text has the form of the API server's own errors.
+    /// Creates a rejection with status 422: a field has an invalid value. The text has the form of the API server's own
+    /// errors.
     pub(crate) fn invalid(field: &str, value: &str, detail: impl std::fmt::Display) -> Self {
         Self::new(422, format!("{field}: Invalid value: {:?}: {detail}", shorten(value)))
     }
 
-    /// 422, with a message that already names the field.
+    /// Creates a rejection with status 422 and a message that already names the field.
     pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
         Self::new(422, message)
     }

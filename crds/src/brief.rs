@@ -21,7 +21,7 @@ pub fn shorten_to_characters(text: &str, most: usize) -> Cow<'_, str> {
     }
 }
 
-/// Returns the first characters of a text, at most as many as this.
+/// Returns the first `most` characters of a text; all of it if it has fewer.
 pub fn first_characters(text: &str, most: usize) -> &str {
     text.char_indices().nth(most).and_then(|(end, _)| text.get(..end)).unwrap_or(text)
 }

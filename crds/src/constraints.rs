@@ -51,7 +51,7 @@ impl SchedulingConstraints {
         }
     }
 
-    /// Key of the node label whose values are the domains; `None` where the whole cluster is one.
+    /// Returns the key of the node label whose values are the domains; `None` where the whole cluster is one.
     pub fn topology_key(&self) -> Option<&str> {
         self.topology.first().map(|constraint| constraint.key.as_str())
     }
@@ -65,6 +65,7 @@ fn is_label_key(key: &str) -> bool {
     prefix.is_none_or(is_subdomain) && name.len() <= 63 && ends(name) && name.chars().all(inside)
 }
 
+/// Returns true for an ASCII letter or digit, with which the parts of a label key begin and end.
 fn alphanumeric(c: char) -> bool {
     c.is_ascii_alphanumeric()
 }

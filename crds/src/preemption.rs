@@ -280,7 +280,7 @@ fn written(values: &[&str]) -> usize {
     KEYS + values.iter().map(|value| value.len()).sum::<usize>()
 }
 
-/// Joins the parts of a plan, in any order.
+/// Returns the plan that these parts, in any order, make together.
 ///
 /// # Errors
 /// A part is missing, or belongs to another plan.

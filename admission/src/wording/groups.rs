@@ -34,7 +34,7 @@ pub fn other_policy(path: &str, kind: &str, policy: &str, resolved: &Resolved) -
     Denial::forbidden(&format!("{path}.preemptionPolicy"), detail)
 }
 
-/// Returns the origin of a value: the named class, or the default for pods without a class.
+/// Returns `what`, such as "its priority", followed by where it comes from: a PriorityClass, or no class.
 fn origin(resolved: &Resolved, what: &str) -> String {
     match resolved.class_name.as_str() {
         "" => format!("{what} without a PriorityClass"),

@@ -26,12 +26,12 @@ pub mod workloads;
 
 use crate::verdict::Denial;
 
-/// Returns the path of an annotation as in error messages.
+/// Returns the path of an annotation in error messages: `metadata.annotations[KEY]`.
 pub fn annotation_path(key: &str) -> String {
     format!("metadata.annotations[{key}]")
 }
 
-/// Returns the path of a label as in error messages.
+/// Returns the path of a label in error messages: `metadata.labels[KEY]`.
 pub fn label_path(key: &str) -> String {
     format!("metadata.labels[{key}]")
 }

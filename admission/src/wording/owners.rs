@@ -28,7 +28,8 @@ pub fn stored_gang_never_starts(kind: &str, obstacle: &Obstacle) -> String {
     obstacle.warning(kind)
 }
 
-/// Warning: gangs are on for the kind of an owner without the label, and the gang could never start: it becomes none.
+/// Warning: gangs are enabled for the kind of an owner without the label, and the gang could never start, so that the owner becomes no
+/// gang.
 pub fn no_gang(kind: &str, obstacle: &Obstacle) -> String {
     let Obstacle { field, value, detail } = obstacle;
     format!("{field}: {value:?}: no gang is made of this {kind}: {detail}")

@@ -23,7 +23,7 @@ pub fn of(owner: &str, replica: &[String]) -> String {
     format!("{kept}-{:08x}", (hash >> 32) ^ (hash & 0xffff_ffff))
 }
 
-/// FNV-1a, 64 bits: the same in every build, which the standard library's hashes need not be.
+/// Returns the FNV-1a hash of 64 bits: the same in every build, which the standard library's hashes need not be.
 fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -21,17 +21,17 @@ pub const PLURAL: &str = "podgroups";
 /// Prefix of the names of native groups, among groups of both sorts.
 const PREFIX: &str = "scheduling.k8s.io/";
 
-/// Returns the name of a native group among groups of both sorts: `scheduling.k8s.io/NAME`.
+/// Returns the name by which Giveway distinguishes a native group from its own ones: `scheduling.k8s.io/NAME`.
 pub fn key_name(name: &str) -> String {
     format!("{PREFIX}{name}")
 }
 
-/// Returns the group's own name; `None` for a PodGroup of Giveway.
+/// Returns the name that a native group has itself, from the form of [`key_name`]; `None` for a PodGroup of Giveway.
 pub fn own_name(key_name: &str) -> Option<&str> {
     key_name.strip_prefix(PREFIX)
 }
 
-/// Returns true if a name among groups of both sorts is that of a native one.
+/// Returns true if the name has the form of [`key_name`]: it is that of a native group.
 pub fn is_native(key_name: &str) -> bool {
     own_name(key_name).is_some()
 }

@@ -3,7 +3,8 @@
 use super::{GROUP, KIND, PLURAL};
 use kube::core::{ApiResource, GroupVersionKind};
 
-/// Returns the versions that may be asked for the resource, the best first. Others were never served for groups, or cannot be read.
+/// Returns those of the served versions in which native PodGroups may be requested, the best first. Others were never served for groups, or
+/// cannot be read.
 pub fn by_preference<S: AsRef<str>>(served: &[S]) -> Vec<&str> {
     let mut known: Vec<(Rank, &str)> =
         served.iter().filter_map(|version| Some((rank(version.as_ref())?, version.as_ref()))).collect();
@@ -11,12 +12,12 @@ pub fn by_preference<S: AsRef<str>>(served: &[S]) -> Vec<&str> {
     known.into_iter().map(|(_, version)| version).collect()
 }
 
-/// Returns the resource of the groups in a version.
+/// Returns how the API serves native PodGroups in this version, for requests to the API server.
 pub fn resource(version: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, version, KIND), PLURAL)
 }
 
-/// The resource of the groups in the best version that the API server has; `None` when it has none.
+/// Returns how the API serves native PodGroups in the best version that the API server has; `None` if it serves none.
 ///
 /// # Errors
 /// The API server does not say.

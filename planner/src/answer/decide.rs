@@ -10,7 +10,8 @@ use crate::model::{Cluster, PodIndex};
 use crate::problem::{Demand, Elsewhere, InFlight};
 use giveway_crds::policy::PreemptionPolicy;
 
-/// Decides for one preemptor. See the [crate] documentation for what it promises.
+/// Returns the decision for one preemptor: its members fit, need victims, or do not fit, and why. See the [crate] documentation for what it
+/// promises.
 pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Decision {
     let demand = match Demand::of(cluster, preemptor, context) {
         Ok(demand) => demand,

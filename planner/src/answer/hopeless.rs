@@ -52,7 +52,8 @@ fn nearest(problem: &Problem<'_>, pod: &Pod, fates: &[Fate]) -> Option<Nearest> 
     Some(describe(problem, pod, fates, rank, lacks))
 }
 
-/// Counts the pods on the nearest node, and names what is missing there.
+/// Returns the nearest node with the names and the amounts of the resources that it `lacks`, and counts of the pods
+/// there by whether they may be evicted.
 fn describe(problem: &Problem<'_>, pod: &Pod, fates: &[Fate], rank: Rank, lacks: Vec<(ResourceId, i128)>) -> Nearest {
     let cluster = problem.cluster;
     let going: Vec<usize> =

@@ -238,8 +238,8 @@ impl<'q> Question<'q> {
         most.and_then(|most| usize::try_from(most).ok()).map_or(members, |most| most.min(members))
     }
 
-    /// Ascending priorities P such that evicting every unit up to P lets the wanted number of members fit, then twice and six times as
-    /// many, and finally `EVERYBODY` (all units of lower priority).
+    /// Returns, in ascending order, the priorities up to which victims are searched one after the other: those whose eviction lets the
+    /// wanted number of members fit, and twice and six times as many, and finally `EVERYBODY` (all units of lower priority).
     fn ceilings(&self, ranks: &[Rank], wanted: usize) -> Vec<i32> {
         let Some(prospects) = self.prospects else { return vec![EVERYBODY] };
         let mut ceilings = prospects.ceilings(ranks, wanted as u64, &[1, 2, 6]);

@@ -48,7 +48,8 @@ fn demand(index: PodIndex, pod: &Pod) -> Demand {
     }
 }
 
-/// Decides for one critical add-on. `context` is as for [`plan`](super::plan()); its strategy does not matter.
+/// Decides for one critical add-on: it fits on a node, pods are evicted for it, or no node can be freed. `context` is as for
+/// [`plan`](super::plan()); its strategy does not matter.
 pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Context) -> Rescue {
     let Some((member, pod)) = waiting(cluster, key) else { return Rescue::Nothing };
     let unknown = cluster.not_modeled(pod);

@@ -71,7 +71,7 @@ pub fn still_fits(
     Ok(())
 }
 
-/// The rank of the planned node among all nodes; `None` if it does not exist.
+/// Returns the rank of the planned node among all nodes; `None` if the node does not exist.
 fn rank(cluster: &Cluster, placement: &Placement) -> Option<Rank> {
     cluster.rank_of(cluster.node_index(&placement.node)?)
 }

@@ -69,7 +69,7 @@ impl Strategy {
     /// Every strategy, the default first.
     pub const ALL: [Self; 2] = [Self::LeastCost, Self::Kep5710];
 
-    /// The name as it is written on the command line and in a stored plan.
+    /// Returns the name of the strategy on the command line and in a stored plan.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::LeastCost => "least-cost",

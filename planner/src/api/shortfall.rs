@@ -122,7 +122,7 @@ impl Shortfall {
         }
     }
 
-    /// Whether the search reached its limit of effort: it is not known whether the members fit, now or after evictions.
+    /// Returns true if the search reached its limit of effort: it is not known whether the members fit, now or after evictions.
     pub fn is_exhausted(&self) -> bool {
         self.cut_short
     }

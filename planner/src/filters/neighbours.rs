@@ -496,7 +496,8 @@ impl<'a> Rules<'a> {
         self.rules.len() - 1
     }
 
-    /// Adds the constraints of the constrained classes of members, as far as the upper bounds allow. `examples` has one pod of every class.
+    /// Adds the constraints of those classes of members that have any (`constrained`), as far as the upper bounds allow; above these, it
+    /// sets `excess`. `examples` has one pod of every class, `repelling` the anti-affinity terms of all pods.
     fn add_lookers(
         &mut self,
         cluster: &Cluster,
@@ -648,7 +649,7 @@ impl<'a> Rules<'a> {
         self.rules.iter().flat_map(of_rule).collect::<Vec<_>>().into_iter()
     }
 
-    /// The namespaces to whose pods the constraints refer; `None` if a constraint selects namespaces by label.
+    /// Returns the namespaces to whose pods the constraints refer; `None` if a constraint selects namespaces by label.
     fn namespaces(&self) -> Option<BTreeSet<&'a str>> {
         let mut list = BTreeSet::new();
         for rule in &self.rules {
@@ -697,6 +698,7 @@ impl<'a> Rules<'a> {
 }
 
 impl Reach {
+    /// Creates the scope of a spread constraint; `counted` says by position whether a node's pods are counted.
     fn new(key: &TopologyKey<'_>, counted: Vec<bool>) -> Self {
         let mut over = vec![false; key.domains];
         key.of.iter().zip(&counted).filter(|(_, counted)| **counted).for_each(|(d, _)| over[*d as usize] = true);
@@ -705,6 +707,7 @@ impl Reach {
 }
 
 impl Counts {
+    /// Creates the counts of a counter for the domains of a topology key, all 0.
     fn new(reach: &Reach, key: &TopologyKey<'_>) -> Self {
         let domains = reach.over.iter().filter(|yes| **yes).count();
         let least = if domains > 0 { BTreeMap::from([(0, domains)]) } else { BTreeMap::new() };

@@ -83,7 +83,8 @@ impl<'a> Nodes<'a> {
         self.order.len()
     }
 
-    /// The keys of all labels that nodes have: only administrators and kubelets write them, so that there are few.
+    /// Returns the keys of all labels that nodes have: only administrators and kubelets write them, so that there are
+    /// few.
     pub(super) fn label_keys(&self) -> BTreeSet<&'a str> {
         self.order.iter().flat_map(|(_, node)| node.labels.keys().map(String::as_str)).collect()
     }

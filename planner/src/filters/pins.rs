@@ -65,7 +65,7 @@ impl<'a> Pins<'a> {
         self.nodes.rank(self.cluster.node_index(name)?)
     }
 
-    /// Returns the nodes with this value of a label; the index of a label is made when it is asked for first.
+    /// Returns the nodes with this value of the label `key`, ascending. The index of a label is made at the first call.
     fn with_value(&mut self, key: &str, value: &str) -> &[Rank] {
         let nodes = self.nodes;
         let by_value = self.by_key.entry(key.to_owned()).or_insert_with(|| {

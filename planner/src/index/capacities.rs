@@ -298,8 +298,8 @@ impl Capacities {
 }
 
 impl Capacities {
-    /// Applies that some nodes were added, removed or changed: what is known of them is discarded. What is known of all others is moved to
-    /// their new ranks, whose order is the same as before.
+    /// Updates the cached capacities after the nodes `changed` were added, removed or changed: those of these nodes are discarded and added
+    /// to `stale`. All others move to their new ranks, whose order is the same as before.
     fn follow_nodes(&mut self, nodes: &Nodes<'_>, changed: &BTreeSet<NodeIndex>, stale: &mut Stale) {
         if changed.is_empty() {
             return;

@@ -213,7 +213,7 @@ impl Constraints {
     }
 }
 
-/// The terms of a node selector, any of which must hold.
+/// Returns the terms of a node selector, any of which must hold.
 pub(super) fn node_terms(selector: &NodeSelector) -> Vec<NodeTerm> {
     let term = |term: &NodeSelectorTerm| NodeTerm {
         labels: term.match_expressions.iter().flatten().map(requirement).collect(),
@@ -222,6 +222,7 @@ pub(super) fn node_terms(selector: &NodeSelector) -> Vec<NodeTerm> {
     selector.node_selector_terms.iter().map(term).collect()
 }
 
+/// Reads a requirement of a node selector term, on a label or a field.
 fn requirement(from: &NodeSelectorRequirement) -> Requirement {
     Requirement::new(&from.key, &from.operator, from.values.as_deref())
 }

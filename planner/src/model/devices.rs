@@ -121,7 +121,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Reads a request; `None` if it is for something else than a number of devices.
+    /// Reads a request of a ResourceClaim; `None` if it asks for anything else than a number of devices.
     fn from_object(request: &DeviceRequest) -> Option<Self> {
         let exactly = request.exactly.as_ref()?;
         let counts = matches!(exactly.allocation_mode.as_str(), "" | "ExactCount");

@@ -325,7 +325,7 @@ fn claims(spec: &PodSpec, pod: &str) -> Box<[PodClaim]> {
     claims.filter(|claim| names.insert(claim.name.clone())).collect()
 }
 
-/// A time in ns since the epoch; `None` when it does not fit, three centuries from now.
+/// Returns a time in ns since the epoch; `None` if it does not fit, three centuries from now.
 pub(super) fn nanoseconds(time: &Time) -> Option<i64> {
     i64::try_from(time.0.as_nanosecond()).ok()
 }

@@ -86,7 +86,7 @@ impl QuantityScale {
         }
     }
 
-    /// `whole.fraction` times this scale in nano units, rounded up; `None` when it does not fit.
+    /// Returns the number `whole.fraction` times this scale, in nano units, rounded up; `None` if it does not fit.
     fn apply(&self, whole: &str, fraction: &str) -> Option<i128> {
         let mut mantissa: i128 = 0;
         for digit in whole.bytes().chain(fraction.bytes()) {
@@ -119,17 +119,17 @@ fn exponent(suffix: &str) -> Option<i32> {
     Some(if digits.starts_with('-') { -power } else { power })
 }
 
-/// Nano units in thousandths, rounded up: how the scheduler counts `cpu`.
+/// Converts nano units to thousandths, rounded up: how the scheduler counts `cpu`.
 pub fn ceil_milli(nano: i128) -> i128 {
     ceil_div(nano, MILLI)
 }
 
-/// Nano units in whole units, rounded up: how the scheduler counts everything but `cpu`.
+/// Converts nano units to whole units, rounded up: how the scheduler counts everything but `cpu`.
 pub fn ceil_unit(nano: i128) -> i128 {
     ceil_div(nano, UNIT)
 }
 
-/// Nano units rounded up to whole thousandths, and still in nano units: how the API server stores a quantity.
+/// Returns an amount in nano units rounded up to whole thousandths, still in nano units: how the API server stores a quantity.
 pub fn to_milli(nano: i128) -> i128 {
     // The remainder below one thousandth, when that does not fit, is less than any node can offer.
     ceil_milli(nano).saturating_mul(MILLI)
@@ -141,7 +141,7 @@ fn ceil_div(value: i128, divisor: i128) -> i128 {
     if value > 0 && value % divisor != 0 { quotient + 1 } else { quotient }
 }
 
-/// An amount in the scheduler's unit of this resource (`cpu`: thousandths) as people write it: `24`, `1500m`, `12Gi`.
+/// Returns an amount in the scheduler's unit of this resource (`cpu`: thousandths) as people write it: `24`, `1500m`, `12Gi`.
 pub fn format(resource: &str, amount: i128) -> String {
     if resource == "cpu" {
         return if amount % 1000 == 0 { (amount / 1000).to_string() } else { format!("{amount}m") };

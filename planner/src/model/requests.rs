@@ -40,6 +40,7 @@ pub(super) fn of(
     (Resources::from_names(amounts, names), error)
 }
 
+/// Returns true if kube-scheduler can represent the amount, which it counts in 64 bits.
 fn fits_64_bits(amount: i128) -> bool {
     i64::try_from(amount).is_ok()
 }
@@ -228,8 +229,8 @@ impl<'a> RequestReader<'a> {
         Self { kind, object, in_64_bits: false }
     }
 
-    /// Pod-level requests replace those of the containers. A pod-level limit counts if no container has a request or limit. While the pod
-    /// is resized the largest amount counts of what is asked for, what was granted, and what is in force (KEP-5419).
+    /// Replaces amounts in `total`, the sum over containers, by pod-level requests; a pod-level limit counts if `total` has no amount.
+    /// While the pod is resized, the largest amount counts of what is asked for, what was granted, and what is in force (KEP-5419).
     fn pod_level<'q>(
         &self,
         counted: &CountedContainers<'q>,

@@ -34,7 +34,7 @@ struct Unnumbered {
     by: Option<Provider>,
 }
 
-/// Returns true for the name of something that the model counts itself, and that no object can request: it has a space.
+/// Returns true for a name, with a space, by which the model counts volumes or devices itself, so that no object can request it.
 pub fn is_counted(name: &str) -> bool {
     name.contains(' ')
 }
@@ -49,7 +49,7 @@ pub(super) enum Provider {
 }
 
 impl Resources {
-    /// The amount of a resource; 0 when there is none.
+    /// Returns the amount of a resource in the scheduler's unit; 0 if there is none.
     pub fn get(&self, id: ResourceId) -> i128 {
         self.amounts.binary_search_by_key(&id, |entry| entry.0).map_or(0, |at| self.amounts[at].1)
     }
@@ -75,7 +75,7 @@ impl Resources {
         self.unnumbered.iter().map(|entry| &entry.name)
     }
 
-    /// Creates amounts from names; none of them counts as provided by something else than nodes.
+    /// Creates the requests with these amounts by name; a name without a number counts as offered by no node.
     pub(super) fn from_names(amounts: BTreeMap<&str, i128>, names: &ResourceNames) -> Self {
         let (mut numbered, mut unnumbered) = (Vec::with_capacity(amounts.len()), Vec::new());
         for (name, amount) in amounts.into_iter().filter(|(_, amount)| *amount != 0) {
@@ -161,7 +161,8 @@ impl ResourceNames {
         self.index.get(name).copied()
     }
 
-    /// Numbers a resource that a node offers; `None` after 65,536 numbers, when further resources count as not offered.
+    /// Returns the number of a resource that a node offers, a new one if it has none; `None` after 65,536 numbers, when further resources
+    /// count as not offered.
     pub(super) fn number(&mut self, name: &str) -> Option<ResourceId> {
         if let Some(id) = self.get(name) {
             return Some(id);

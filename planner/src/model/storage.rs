@@ -113,6 +113,7 @@ impl Volume {
 }
 
 impl FreeVolume {
+    /// Reads the class, the shape and the host of a volume that claims may be bound to; `pin` has the nodes that can attach it.
     fn new(spec: &PersistentVolumeSpec, pin: Option<&Pin>) -> Self {
         Self {
             class: spec.storage_class_name.as_deref().unwrap_or_default().into(),

@@ -38,8 +38,8 @@ pub(crate) struct Domains {
 }
 
 impl Domains {
-    /// The topology domains allowed to the members of a group; `None` if the group has no topology constraint. Members that are leaving do
-    /// not pin a domain.
+    /// Returns the topology domains allowed to the members of a group; `None` if the group has no topology constraint. Members that are
+    /// leaving do not pin a domain.
     fn of(cluster: &Cluster, group: &Group, context: &Context) -> Option<Self> {
         let key = group.topology.clone()?;
         let live = || cluster.members(&group.key).filter(|pod| pod.live() && !context.departing.contains(&pod.uid));

@@ -58,7 +58,7 @@ fn place_up_to<'a>(problem: &Problem<'a>, room: &Occupancy<'a>, available: &[boo
     if rank(&small_first) < rank(&large_first) { small_first } else { large_first }
 }
 
-/// Places further members on free capacity, beside those that are placed and without these victims.
+/// Places further members on free capacity, beside those that are placed and without these victims. Returns all placements.
 pub(crate) fn fill_rest(
     problem: &Problem<'_>,
     room: &Occupancy<'_>,

@@ -49,8 +49,8 @@ struct Scratch {
     frees: Vec<usize>,
 }
 
-/// Places the members with these units as potential victims, and reprieves as many units as it can. In `matrix`, which has the units of
-/// the problem and all its nodes, no unit is removed; it is unchanged afterwards.
+/// Places the members with the `available` units as potential victims, and reprieves as many units as it can. In `matrix`, which has the
+/// units of the problem and all its nodes, no unit is removed before; it is unchanged afterwards.
 pub(crate) fn find(problem: &Problem<'_>, matrix: &mut Matrix, available: &[bool], mut trace: Vec<String>) -> Found {
     let mut sorted: Vec<usize> = (0..matrix.units.len()).collect();
     sorted.sort_by(|a, b| problem.potential.compare(matrix.units[*a].number, matrix.units[*b].number));

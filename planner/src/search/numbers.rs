@@ -10,6 +10,7 @@ impl Numbers {
         Self(0x9E37_79B9_7F4A_7C15)
     }
 
+    /// Returns the next pseudo-random number of 64 bits.
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -67,7 +67,7 @@ struct PackingAttempt<'p, 'a> {
 }
 
 impl<'p> PackingAttempt<'p, '_> {
-    /// Places the first of `members` on each node in turn, or leaves it unplaced.
+    /// Places the first of `members` on each node in turn, or leaves it unplaced, and then the others. Returns true if enough are placed.
     fn place(&mut self, members: &[(PodIndex, &MemberClass)]) -> bool {
         if self.placed.len() >= self.goal {
             return true;
@@ -106,7 +106,7 @@ impl<'p> PackingAttempt<'p, '_> {
         self.tries > 0 && self.problem.effort.take(1)
     }
 
-    /// Places the next member of any class on each node in turn.
+    /// Places the next member of any class on each node in turn, and then the others. Returns true if enough are placed.
     fn place_in_any_order(&mut self, waiting: &mut Vec<(&'p [PodIndex], &'p MemberClass)>) -> bool {
         if self.placed.len() >= self.goal {
             return true;

@@ -85,7 +85,8 @@ pub struct WorkloadTemplate<'a> {
 }
 
 impl<'a> WorkloadTemplate<'a> {
-    /// What the template says of its priority. Templates have no preemption policy: groups take the class's.
+    /// Returns the priority and the class that the template states. Templates have no preemption policy: groups take
+    /// the class's.
     pub fn given(&self) -> StatedPriority<'a> {
         StatedPriority {
             priority_class_name: self.priority_class_name.clone(),
@@ -95,7 +96,7 @@ impl<'a> WorkloadTemplate<'a> {
     }
 }
 
-/// The templates as they are stored, by name; `None` unless the request is an update.
+/// Returns the templates as they are stored, by name; `None` unless the request is an update.
 pub fn stored_templates<'a>(request: &Request<'a>) -> Result<Option<BTreeMap<Text<'a>, StatedPriority<'a>>>, Denial> {
     if request.operation != Operation::Update {
         return Ok(None);

@@ -9,7 +9,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use std::collections::BTreeSet;
 
 impl Cluster {
-    /// Adds or replaces a budget.
+    /// Adds or replaces a budget. Returns whether anything changed that a decision can depend on.
     ///
     /// # Errors
     /// It has no name.

@@ -53,7 +53,7 @@ impl Cluster {
         self.counted.ids.get(what).copied()
     }
 
-    /// Begins to count something on every node. Returns false if it is counted already.
+    /// Begins to count volumes or devices of one kind on every node. Returns false if they are counted already.
     pub(super) fn start_counting(&mut self, what: Counted) -> bool {
         if self.counted.ids.contains_key(&what) {
             return false;

@@ -145,7 +145,8 @@ impl Cluster {
         }
     }
 
-    /// Recomputes the rows of all members of a group whose unit is another one. `before`: the priority of the earlier unit, if there was one.
+    /// Recomputes the rows of all members of a group after its unit changed. `before` is the priority of the earlier unit; `None` if there
+    /// was none.
     fn renew_rows(&mut self, group: GroupIndex, before: Option<i32>) {
         let Some(slot) = self.groups.get_mut(group) else { return };
         let (members, now) = (std::mem::take(&mut slot.members), slot.unit.as_ref().map(|unit| unit.priority));

@@ -7,7 +7,7 @@ use giveway_crds::PodGroup;
 use giveway_crds::native::{self, NativeGroup};
 
 impl Cluster {
-    /// Adds or replaces a group.
+    /// Adds or replaces a group. Returns whether anything changed that a decision can depend on.
     ///
     /// # Errors
     /// Its scheduling policy cannot be read; the group is then not in the model.
@@ -23,7 +23,8 @@ impl Cluster {
         }
     }
 
-    /// Adds or replaces a native group. Its key has the API group in its name, as its members have.
+    /// Adds or replaces a native group. Its key has the API group in its name, as its members have. Returns whether
+    /// anything changed that a decision can depend on.
     ///
     /// # Errors
     /// It has no name.

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node as NodeObject;
 use std::sync::Arc;
 
 impl Cluster {
-    /// Adds or replaces a node.
+    /// Adds or replaces a node. Returns whether anything changed that a decision can depend on.
     ///
     /// # Errors
     /// A quantity cannot be read; the node is then not in the model.

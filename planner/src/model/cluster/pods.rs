@@ -7,16 +7,17 @@ use giveway_crds::policy::PreemptionPolicy;
 use k8s_openapi::api::core::v1::Pod as PodObject;
 
 impl Cluster {
-    /// Adds or replaces a pod.
+    /// Adds or replaces a pod. Returns whether anything changed that a decision can depend on.
     ///
     /// # Errors
-    /// A quantity cannot be parsed. A pending pod is then not in the model. A bound pod is, and counts as using more than its node has:
-    /// no pod is placed there, and it can be evicted like any other.
+    /// A quantity cannot be parsed. A pending pod is then not in the model. A bound pod is, and counts as using more than its node has: no
+    /// pod is placed there, and it can be evicted like any other.
     pub fn upsert_pod(&mut self, object: &PodObject) -> Result<bool, ModelError> {
         self.upsert_pod_in(object, None)
     }
 
-    /// Adds or replaces a pod that may name a native group in `spec.schedulingGroup`.
+    /// Adds or replaces a pod that may name a native group in `spec.schedulingGroup`. Returns whether anything changed that a decision can
+    /// depend on.
     ///
     /// # Errors
     /// Those of [`Cluster::upsert_pod`].
@@ -106,7 +107,7 @@ impl Cluster {
         was_there
     }
 
-    /// Removes a pod that may be added again, without a look at the pods that use its claims.
+    /// Removes a pod that may be added again, without a look at the pods that use its claims. Returns whether it was there.
     pub(super) fn drop_pod(&mut self, key: &ObjectKey) -> bool {
         let Some(index) = self.pod_index.remove(key) else { return false };
         let kind = self.row(index).class;

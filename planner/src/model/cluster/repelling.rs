@@ -42,7 +42,7 @@ impl Cluster {
         self.repelling.classes.keys().filter_map(|id| Some((*id, self.kinds.get(*id)?.as_ref())))
     }
 
-    /// The pods on nodes with a required anti-affinity, by node; also of nodes that are not known.
+    /// Returns the pods on nodes with required anti-affinity, by node; also on nodes that are not in the model.
     #[allow(dead_code, reason = "for filters that count instead of looking")]
     pub(crate) fn repelling_pods(&self) -> impl Iterator<Item = (NodeIndex, PodIndex)> {
         self.repelling.pods.iter().copied()

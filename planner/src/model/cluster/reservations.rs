@@ -130,13 +130,13 @@ impl Cluster {
         }
     }
 
-    /// The pods for which capacity of a node is set aside, in no defined order.
+    /// Returns the pods for which capacity of a node is set aside, each with its reservation, in no defined order.
     pub(crate) fn reserved_on(&self, node: NodeIndex) -> impl Iterator<Item = (PodIndex, Reservation)> + '_ {
         let pods = self.nodes.get(node).and_then(|slot| self.reservations.by_node.get(&slot.name));
         pods.into_iter().flatten().filter_map(|pod| Some((*pod, self.reservation_at(*pod)?)))
     }
 
-    /// All pods for which capacity of a node that exists is set aside.
+    /// Returns all pods for which capacity of a node that exists is set aside, each with the node and its reservation.
     pub(crate) fn reserved(&self) -> impl Iterator<Item = (PodIndex, NodeIndex, Reservation)> + '_ {
         let at = |pod: &PodIndex, reservation: &NodeReservation| {
             Some((*pod, self.node_index(&reservation.node)?, self.reservation_at(*pod)?))

@@ -19,6 +19,7 @@ pub(super) struct Special {
     uids: BTreeSet<(u64, PodIndex)>,
 }
 
+/// Returns a hash of a UID, which takes less memory than the UID.
 fn hash(uid: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     uid.hash(&mut hasher);
@@ -82,7 +83,7 @@ impl Cluster {
         self.leaving().map(|(_, pod)| pod)
     }
 
-    /// Bound pods with host ports or claims that only one pod may use.
+    /// Returns the bound pods with host ports, or with claims that only one pod may use.
     pub(crate) fn with_exclusive(&self) -> impl Iterator<Item = (PodIndex, &Pod)> {
         self.with_pods(&self.special.with_exclusive)
     }

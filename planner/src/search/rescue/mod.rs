@@ -291,7 +291,7 @@ impl<'a> VictimSearch<'_, 'a> {
         UnitPrice { step: Step::needed(usize::from(held || in_several_budgets), shortened), requests }
     }
 
-    /// Returns what is known of a group that is disrupted together; it is computed once.
+    /// Returns the cost of evicting a group that is disrupted together, and what that frees by node; it is computed once.
     fn group(&mut self, unit: UnitIndex) -> &DisruptedGroup {
         if !self.groups.contains_key(&unit) {
             let mut freed: BTreeMap<Rank, Vec<i128>> = BTreeMap::new();

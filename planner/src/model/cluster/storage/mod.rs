@@ -191,7 +191,7 @@ impl Cluster {
         self.storage.capacity_drivers.remove(name) && self.csi_driver_changed(name)
     }
 
-    /// Updates the pods whose unbound claims get volumes of this driver.
+    /// Updates the pods whose unbound claims get volumes of this driver. Returns true: a decision can depend on that.
     fn csi_driver_changed(&mut self, name: &str) -> bool {
         self.claims_changed(|storage, claim| claim.volume.is_none() && storage.driver_of(claim) == Some(name));
         true
