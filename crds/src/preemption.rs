@@ -320,7 +320,8 @@ pub fn assemble(mut parts: Vec<Preemption>) -> Result<StoredPlan, Incomplete> {
 }
 
 impl Preemption {
-    /// Returns the plan without its lists, because this object may hold only a part of them.
+    /// Returns the stored plan with empty `placements` and `victims`: a large plan is stored as several Preemptions, and this one may hold
+    /// only a part of both lists.
     pub fn head(&self) -> StoredPlan {
         let status = self.status.clone().unwrap_or_default();
         StoredPlan {

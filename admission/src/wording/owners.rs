@@ -45,7 +45,8 @@ pub fn label_too_late_event(kind: &str) -> String {
     format!("The label {LABEL_GANG} came too late: {}.", pods_without_gang(kind))
 }
 
-/// Returns why the label has no effect, and what to do.
+/// Returns the end of the warning about a gang label that was added to an owner of this kind (such as Job) after its pods were created: why
+/// it has no effect, and what to do.
 fn pods_without_gang(kind: &str) -> String {
     format!(
         "the pods that this {kind} has are no gang, and it creates further pods without a gate: delete it and create it again"

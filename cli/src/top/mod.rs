@@ -43,7 +43,8 @@ pub(crate) fn run(args: &TopArgs, connection: &ClusterConnection) -> Result<(), 
     })
 }
 
-/// Follows the cluster and shows it on the terminal until the user ends it. It returns an error if neither is possible.
+/// Shows the cluster on the terminal, and again after each change, until the user ends it. Returns an error if the cluster cannot be read at
+/// the start, or the terminal cannot be written.
 async fn follow(api: &Api) -> Result<(), CliError> {
     let (state, follower) = Follower::start(api).await?;
     tokio::select! {

@@ -144,7 +144,8 @@ impl PageServer {
         json(&self.state.revision()).map(Bytes::from)
     }
 
-    /// Returns a view of the last revision. All browsers get what was computed for the first of them.
+    /// Returns one view of the page as JSON: path and query of the request select it. Without a manifest it is computed once for each snapshot
+    /// and address, for all browsers; with one (the objects to plan for), for each request.
     async fn view(&self, head: &Parts, manifest: Option<String>) -> Result<Bytes, PageError> {
         let failed = |what: &str| PageError::new(StatusCode::INTERNAL_SERVER_ERROR, what);
         let turn = Arc::clone(&self.turn).acquire_owned().await.map_err(|_| failed("The page is closing."))?;

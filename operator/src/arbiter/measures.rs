@@ -26,7 +26,7 @@ fn class_of_pod(metrics: &Metrics, cluster: &Cluster, pod: &Pod) -> ClassLabel {
 }
 
 impl Arbiter {
-    /// Returns the class label of a preemptor; `none` if it no longer exists.
+    /// Returns the value of the metrics' label for a preemptor's PriorityClass; `none` if the preemptor does not exist any more.
     fn class_of(&self, preemptor: &Preemptor) -> ClassLabel {
         let cluster = &self.model.cluster;
         let known = match preemptor {

@@ -120,7 +120,8 @@ impl Arbiter {
         }
     }
 
-    /// Sets the wait reason of a preemptor whose plan needs evictions while a limit is 0.
+    /// Notes that a preemptor waits (reason `EvictionsLimited`) because a rate of evictions is set to 0. The caller has checked that, and
+    /// that `plan` has victims.
     pub(super) fn wait_for_zero_limit(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let flight = self.new_flight(preemptor, plan, clock);
         let message = plan::would_evict(&self.restraint.in_words(), plans::effect(&flight));

@@ -464,8 +464,8 @@ impl Model {
         changed
     }
 
-    /// Updates which Workload's template the PodGroup `key` names. `before` is its record before the change. Both Workloads count as
-    /// changed.
+    /// Updates the index of PodGroups by Workload after the PodGroup `key` changed; `before` is its earlier record. If it names another
+    /// Workload now, the earlier one counts as changed.
     fn note_workload(&mut self, key: &ObjectKey, before: Option<&GroupRecord>) {
         let of = |record: &GroupRecord| record.template.as_ref().map(|(name, _)| ObjectKey::new(&key.namespace, name));
         let (before, now) = (before.and_then(of), self.groups.get(key).and_then(of));

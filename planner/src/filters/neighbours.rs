@@ -570,8 +570,8 @@ impl<'a> Rules<'a> {
         looker
     }
 
-    /// Returns which nodes and domains a counter for a spread constraint covers, if members may be placed on any node; an empty value for
-    /// other counters.
+    /// Returns which nodes and domains of the whole cluster the topology spread constraint behind `rule` counts, also nodes on which no member
+    /// may be placed. A rule of another kind counts every node, and gets an empty value.
     fn reach(&self, nodes: &Nodes<'a>, rule: &CounterRule<'a>) -> Reach {
         let CountedPods::Peers(pod, number) = rule.pods else { return Reach::default() };
         let constraints = &pod.constraints.spread;

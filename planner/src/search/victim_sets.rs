@@ -318,7 +318,8 @@ impl VictimSets<'_, '_> {
         SetPrice::of(units(), violations, self.gain(room, set, rank, remaining), rank)
     }
 
-    /// Returns how many more members fit on all nodes without these units, at most `remaining`.
+    /// Returns how many more members fit after the units `set` (single pods or whole groups) are evicted, at most `remaining`: on the nodes of
+    /// these units and on the node `rank`. 1 if counting would take too much effort. `room` is the same afterwards.
     fn gain(&self, room: &mut Occupancy<'_>, set: &[UnitIndex], rank: Rank, remaining: usize) -> usize {
         let problem = self.problem;
         let units = || set.iter().map(|number| &problem.potential.units[*number]);

@@ -235,8 +235,8 @@ fn pending<'a>(view: &'a dyn GuardView, asked: &'a GuardRequest) -> Vec<Preempto
     pending
 }
 
-/// Returns the pods for which the scheduler may have asked: those that it nominated for a node. A pod stays nominated
-/// when the preemption is rejected.
+/// Returns the scheduler that asked, and how many pods it may have asked for: the possible preemptors that it nominated for a node. A pod stays
+/// nominated when the preemption is rejected.
 pub fn possible_preemptors(view: &dyn GuardView, asked: &GuardRequest) -> PossiblePreemptors {
     let pods = pending(view, asked).iter().filter(|candidate| candidate.pod.nominated.is_some()).count();
     PossiblePreemptors { scheduler: asked.scheduler.clone(), pods }

@@ -100,8 +100,8 @@ impl Neighbours<'_> {
         sure
     }
 
-    /// Returns the number of the node's domain for a counter, and how many domains there are; `None` if the node does not have the label.
-    /// `place` is its position among all nodes.
+    /// Returns the number of the domain in which a node is, and how many domains there are, for the topology key of a counter (an index in
+    /// `Rules::rules`); `None` if the node does not have the label. `place` is its position among all nodes.
     fn domain(&self, counter: usize, place: Rank) -> Option<(usize, usize)> {
         let key = &self.rules.keys[self.rules.rules[counter].key];
         let domain: DomainNumber = key.of[place];

@@ -189,7 +189,8 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         (0..self.victims.len()).any(|budget| self.guarded[budget] > 0 && over(budget))
     }
 
-    /// Reverts the changes of this step: puts back the units that it evicted, and the other way round.
+    /// Reverts this step of the search: puts back the units (single pods or whole groups) that it evicted, and evicts again those that it put
+    /// back.
     fn undo(&mut self) {
         for unit in std::mem::take(&mut self.journal).into_iter().rev() {
             self.flip(unit);

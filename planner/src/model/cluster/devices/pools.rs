@@ -114,8 +114,8 @@ impl Cluster {
         nodes.iter().for_each(|node| self.recount(node));
     }
 
-    /// Returns how many devices of a driver the pods on a node have or can get: all in the node's pools but those of claims that other pods
-    /// can use.
+    /// Returns how many devices of a driver belong to the pods on a node or are free for them: all devices of the node's pools, less those
+    /// allocated to claims that are not reserved for exactly one pod that runs there.
     pub(in crate::model::cluster) fn devices_on(&self, driver: &str, node: &str) -> i128 {
         let devices = &self.devices;
         let on_node = devices.pools_on.get(&(SmolStr::new(node), SmolStr::new(driver)));
