@@ -402,6 +402,17 @@ fn the_pod_that_uses_a_claim_for_one_pod_is_evicted_for_the_next_one() {
     assert_eq!(planned(decide(&cluster, &for_pod("p"))).victims.len(), 1);
 }
 
+#[test]
+fn the_pod_that_uses_a_claim_for_one_pod_is_evicted_although_capacity_is_free() {
+    let user = with_claims(pod("user").on("a"), &["data"]);
+    let mut cluster = cluster(&[node("a", 4), user, with_claims(pod("p").priority(9), &["data"])]);
+    claim_for_one_pod(&mut cluster, "data");
+    for strategy in Strategy::ALL {
+        let plan = planned(plan(&cluster, &for_pod("p"), &Context { strategy, ..Context::default() }));
+        assert_eq!(victims(&plan), ["user"], "{strategy:?}");
+    }
+}
+
 /// The limits of CSI drivers on a node.
 fn limit(cluster: &mut Cluster, node: &str, count: Option<usize>) -> bool {
     let driver = json!({"name": "csi.example.com", "nodeID": node, "allocatable": {"count": count}});
