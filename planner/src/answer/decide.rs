@@ -1,12 +1,12 @@
 //! Decides for one preemptor: from cached results if they suffice, otherwise by a search on the relevant nodes.
 
 use super::question::Question;
-use super::unknown::{of_members, unknown};
+use super::unknown::{first_of_class, of_members, unknown};
 use super::{alike, domains};
 use crate::api::{Context, Decision, Preemptor, Shortfall, Unknown};
 use crate::filters::{Nodes, Rank};
 use crate::index::Prospects;
-use crate::model::{Cluster, PodIndex};
+use crate::model::Cluster;
 use crate::problem::{Demand, Elsewhere, InFlight};
 use giveway_crds::policy::PreemptionPolicy;
 
@@ -29,13 +29,7 @@ pub fn plan(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Deci
 /// Returns that it is not known where the members fit, if the constraints of one exceed an upper bound, with the first such member and its
 /// excess as the reason; otherwise `None`.
 fn too_much(cluster: &Cluster, demand: &Demand) -> Option<Unknown> {
-    // Members of one class, which mostly follow each other, have the same constraints.
-    let mut last = None;
-    let new_class = |member: &&PodIndex| {
-        let class = Some(cluster.row(**member).class);
-        std::mem::replace(&mut last, class) != class
-    };
-    let mut pods = demand.members.iter().filter(new_class).filter_map(|member| cluster.pod_at(*member));
+    let mut pods = first_of_class(cluster, &demand.members).filter_map(|member| cluster.pod_at(member));
     let (pod, excess) = pods.find_map(|pod| Some((pod, pod.constraints.excess()?)))?;
     Some(of_members(cluster, demand, vec![format!("pod {} has {excess}", pod.key.name)]))
 }

@@ -22,16 +22,19 @@ pub(super) fn of_members(cluster: &Cluster, demand: &Demand, why: Vec<String>) -
     Unknown { members: pods.map(|pod| pod.key.clone()).collect(), why }
 }
 
+/// Returns the first of the members of one class that follow each other, and so on: what members of one class share is read once for them.
+pub(super) fn first_of_class(cluster: &Cluster, members: &[PodIndex]) -> impl Iterator<Item = PodIndex> {
+    let runs = members.chunk_by(|a, b| cluster.row(*a).class == cluster.row(*b).class);
+    runs.filter_map(|run| run.first().copied())
+}
+
 /// Returns, as words, the requested extended resources that a DeviceClass serves and that a suitable node does not offer itself:
 /// kube-scheduler looks for devices on such a node (KEP-5004). Where no effort is left to find such a node, there may be one.
 fn served_elsewhere(cluster: &Cluster, members: &[PodIndex]) -> impl Iterator<Item = String> {
-    let (mut examples, mut last) = (BTreeMap::<_, &Pod>::new(), None);
-    for member in members {
-        let class = cluster.row(*member).class;
-        if last.replace(class) != Some(class)
-            && let Some(pod) = cluster.pod_at(*member)
-        {
-            examples.entry(class).or_insert(pod);
+    let mut examples: BTreeMap<_, &Pod> = BTreeMap::new();
+    for member in first_of_class(cluster, members) {
+        if let Some(pod) = cluster.pod_at(member) {
+            examples.entry(cluster.row(member).class).or_insert(pod);
         }
     }
     let (nodes, effort) = (Nodes::new(cluster), Effort::of_words());
