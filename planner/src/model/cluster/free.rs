@@ -16,17 +16,22 @@ pub(crate) struct Free {
 impl Free {
     /// Returns the free amounts of a node, by resource number; empty if the node has no row.
     pub(crate) fn row(&self, node: NodeIndex) -> &[i128] {
-        let (page, at) = (node as usize / PAGE, node as usize % PAGE * self.width);
+        let (page, at) = self.place(node);
         self.pages.get(page).map_or(&[], |rows| &rows[at..at + self.width])
     }
 
     /// Returns the free amounts of a node for changes; creates the row if there is none.
     pub(super) fn row_mut(&mut self, node: NodeIndex) -> &mut [i128] {
-        let (page, at) = (node as usize / PAGE, node as usize % PAGE * self.width);
+        let (page, at) = self.place(node);
         while self.pages.len() <= page {
             self.pages.push(Arc::new(vec![0; PAGE * self.width]));
         }
         &mut Arc::make_mut(&mut self.pages[page])[at..at + self.width]
+    }
+
+    /// Returns the number of the page that contains a node, and where the node's row starts there.
+    fn place(&self, node: NodeIndex) -> (usize, usize) {
+        (node as usize / PAGE, node as usize % PAGE * self.width)
     }
 
     /// Returns the largest amount of the resource `id` that is free on any node of the page that contains `node`; 0 if there is no page.
@@ -70,10 +75,9 @@ impl<'a> AssumedFree<'a> {
 
     /// Returns the free amounts of a node, by resource number; empty if the node has no row.
     pub(crate) fn row(&self, node: NodeIndex) -> &[i128] {
-        let width = self.model.width;
-        let (page, at) = (node as usize / PAGE, node as usize % PAGE * width);
+        let (page, at) = self.model.place(node);
         match self.changed.get(page) {
-            Some(Some(rows)) => &rows[at..at + width],
+            Some(Some(rows)) => &rows[at..at + self.model.width],
             _ => self.model.row(node),
         }
     }
@@ -81,7 +85,7 @@ impl<'a> AssumedFree<'a> {
     /// Returns the free amounts of a node for changes; creates the row if there is none.
     pub(crate) fn row_mut(&mut self, node: NodeIndex) -> &mut [i128] {
         let model = self.model;
-        let (page, at) = (node as usize / PAGE, node as usize % PAGE * model.width);
+        let (page, at) = model.place(node);
         if self.changed.len() <= page {
             self.changed.resize(model.pages.len().max(page + 1), None);
         }
