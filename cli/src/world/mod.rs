@@ -118,7 +118,7 @@ impl World {
             let now = Timestamp::now();
             let overdue = self.terminating.values().filter(|(_, ends)| *ends < now - OVERDUE);
             context.lingering = overdue.map(|(uid, _)| uid.clone()).collect();
-            context.now = i64::try_from(now.as_nanosecond()).ok();
+            context.now = nanoseconds(now);
         }
         for plan in self.plans.values().filter(|plan| plan.state.in_flight()) {
             if plan.cause.is_plan() && preemptor_of(plan) == *preemptor {
@@ -128,6 +128,11 @@ impl World {
         }
         context
     }
+}
+
+/// Returns a time in ns since the epoch; `None` if 64 bits do not suffice.
+fn nanoseconds(at: Timestamp) -> Option<i64> {
+    i64::try_from(at.as_nanosecond()).ok()
 }
 
 /// Returns the PodGroup or pod that a stored plan is for.

@@ -1,6 +1,6 @@
 //! Adds and removes objects one by one, as they are listed or as watches deliver them.
 
-use super::{World, key_of, names_in, preemptor_of, read};
+use super::{World, key_of, names_in, nanoseconds, preemptor_of, read};
 use crate::error::CliError;
 use giveway_cluster::objects::KindFields;
 use giveway_crds::native::{self, NativeGroup};
@@ -36,7 +36,7 @@ impl World {
             Ok(())
         } else {
             let created = item["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
-            self.written = self.written.max(created.and_then(|at| i64::try_from(at.as_nanosecond()).ok()));
+            self.written = self.written.max(created.and_then(nanoseconds));
             self.store(item)
         }
     }
