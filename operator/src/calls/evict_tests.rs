@@ -1,14 +1,8 @@
 //! Tests of an eviction whose answers cannot be parsed, and of one whose condition is rejected.
 
+use super::super::stand_in::api_server;
 use super::*;
-
-/// Returns a client of an API server that sends this response body to every request.
-fn answering(text: &'static str) -> Client {
-    let service = tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
-        Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::from(text.as_bytes().to_vec())))
-    });
-    Client::new(service, "team")
-}
+use http::Method;
 
 /// Returns an eviction of a pod with a budget that the plan may violate.
 fn eviction() -> EvictCall {
@@ -36,7 +30,7 @@ async fn a_pod_that_cannot_be_decoded_is_marked_nevertheless() {
     // A status that a tenant wrote: the API server stores a time that the client library cannot represent.
     let late = r#"{"metadata":{"name":"p"},"status":{"startTime":"9999-12-31T23:59:59Z"}}"#;
     for text in [r#"{"metadata":{"name":"p"}}"#, late] {
-        let pods: Api<PodMeta> = Api::namespaced(answering(text), "team");
+        let pods: Api<PodMeta> = Api::namespaced(api_server(move |_| (200, text.to_owned())), "team");
         mark(&pods, &call, Names::default()).await.expect(text);
     }
 }
@@ -44,23 +38,20 @@ async fn a_pod_that_cannot_be_decoded_is_marked_nevertheless() {
 /// Returns a client of an API server whose budget refuses every eviction, and whose policy denies changes of `pods/status`. It permits
 /// DELETE.
 fn denying_conditions() -> Client {
-    let service = tower::service_fn(|request: http::Request<kube::client::Body>| async move {
-        let (code, body) = match *request.method() {
-            http::Method::POST => {
+    api_server(|method| {
+        let (code, body) = match *method {
+            Method::POST => {
                 let causes = json!([{"reason": "DisruptionBudget", "message": "The disruption budget db needs 1 healthy pods."}]);
                 (429, json!({"status": "Failure", "code": 429, "message": "refused", "details": {"causes": causes}}))
             }
-            http::Method::PATCH => {
+            Method::PATCH => {
                 let message = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request: no change of a status";
                 (422, json!({"status": "Failure", "code": 422, "message": message}))
             }
             _ => (200, json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}})),
         };
-        let answer =
-            http::Response::builder().status(code).body(kube::client::Body::from(body.to_string().into_bytes()));
-        Ok::<_, std::convert::Infallible>(answer.unwrap())
-    });
-    Client::new(service, "team")
+        (code, body.to_string())
+    })
 }
 
 #[tokio::test]

@@ -17,6 +17,8 @@ mod object;
 mod owner;
 mod plan;
 mod pod;
+#[cfg(test)]
+mod stand_in;
 
 use crate::config::Config;
 use crate::leadership::lease::Leadership;

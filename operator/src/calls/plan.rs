@@ -51,19 +51,17 @@ fn params() -> PostParams {
 
 #[cfg(test)]
 mod tests {
+    use super::super::stand_in::api_server;
     use super::*;
 
     /// The answer `Gone` would mean that the `Preemption` was deleted: a departure that has evicted pods is stored again at once then.
     #[tokio::test]
     async fn a_kind_that_does_not_exist_is_an_error_that_is_retried_after_a_delay() {
         let words = "the server could not find the requested resource";
-        let service = tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
-            let body = json!({"status": "Failure", "code": 404, "reason": "NotFound", "message": words});
-            let body = kube::client::Body::from(body.to_string().into_bytes());
-            Ok::<_, std::convert::Infallible>(http::Response::builder().status(404).body(body).unwrap())
-        });
+        let status = json!({"status": "Failure", "code": 404, "reason": "NotFound", "message": words}).to_string();
+        let client = api_server(move |_| (404, status.clone()));
         let part = serde_json::from_value(json!({"metadata": {"name": "p-1"}, "spec": {"strategy": "least-cost"}}));
-        let answer = create(&Client::new(service, "default"), &part.unwrap()).await;
+        let answer = create(&client, &part.unwrap()).await;
         assert_eq!(answer, Err(CallError::Failed(words.into())));
     }
 }
