@@ -22,6 +22,18 @@ fn full_cluster() -> Driven {
     driven
 }
 
+/// Returns the full cluster with a gang of two. The API server rejects the status that is stored before the plan's first eviction.
+fn gang_with_a_rejected_plan_status() -> Driven {
+    let mut driven = full_cluster();
+    driven.answer(|command| match command {
+        Command::WritePlan { status, .. } if status.state == PlanState::Evicting => Answer::Reject(WORDS),
+        _ => Answer::Succeed,
+    });
+    driven.submit(gang("train", 2, 1_000), 1);
+    driven.settle();
+    driven
+}
+
 fn rejects_ungating(command: &Command) -> Answer {
     match command {
         Command::Ungate { .. } => Answer::Reject(WORDS),
@@ -208,13 +220,7 @@ fn a_plan_that_cannot_be_stored_reports_the_rejection_while_it_is_tried_again() 
 
 #[test]
 fn a_plan_reports_that_storing_its_state_before_the_first_eviction_is_rejected() {
-    let mut driven = full_cluster();
-    driven.answer(|command| match command {
-        Command::WritePlan { status, .. } if status.state == PlanState::Evicting => Answer::Reject(WORDS),
-        _ => Answer::Succeed,
-    });
-    driven.submit(gang("train", 2, 1_000), 1);
-    driven.settle();
+    let mut driven = gang_with_a_rejected_plan_status();
     driven.run(Duration::from_secs(60));
     assert_eq!(driven.evicted(), Vec::<&str>::new());
     let condition = driven.condition("train", INITIALLY_SCHEDULED);
@@ -228,13 +234,7 @@ fn a_plan_reports_that_storing_its_state_before_the_first_eviction_is_rejected()
 
 #[test]
 fn a_gang_uses_capacity_that_becomes_free_while_the_state_of_its_plan_cannot_be_stored() {
-    let mut driven = full_cluster();
-    driven.answer(|command| match command {
-        Command::WritePlan { status, .. } if status.state == PlanState::Evicting => Answer::Reject(WORDS),
-        _ => Answer::Succeed,
-    });
-    driven.submit(gang("train", 2, 1_000), 1);
-    driven.settle();
+    let mut driven = gang_with_a_rejected_plan_status();
     driven.run(Duration::from_secs(20));
     for node in ["n3", "n4"] {
         driven.node(node, 1);

@@ -110,24 +110,42 @@ fn a_rejected_rehearsal_of_the_removal_of_a_gate_cancels_the_plan_without_an_evi
     assert_eq!(run.flight.rejected.map(|call| call.uid), Some("uid-g1".into()));
 }
 
+/// The error of a call without an answer.
+const LOST: &str = "no answer within 10.0 s";
+
+/// Gives the removal of the gate of `g1`, or its dry run, no answer. Checks that it is repeated `times` times, as `command`, and gives the last
+/// of these no answer either.
+fn ungating_is_repeated(run: &mut Run, times: usize, is_dry_run: bool, command: &str) {
+    let answer = |run: &mut Run| {
+        let lost = Err(CallError::Unanswered(LOST.into()));
+        run.flight.member_answered("uid-g1", (MemberCall::Ungate, is_dry_run), &lost, run.now);
+    };
+    for _ in 0..times {
+        answer(run);
+        assert!(run.flight.ending.is_none());
+        run.later(10);
+        assert_eq!(names(&run.step()), [command]);
+    }
+    answer(run);
+}
+
 /// A webhook that does not answer delays a call for longer than the operator waits, so each attempt ends without an answer.
 #[test]
 fn a_dry_run_without_an_answer_for_two_minutes_ends_the_plan() {
-    let lost = "no answer within 10.0 s";
     let mut run = rehearsing();
     run.nominated();
     run.flight.evicted("uid-l1", &EvictOutcome::Allowed, run.now);
     run.ungating_rehearsed();
     for _ in 0..12 {
-        run.flight.evicted("uid-l2", &EvictOutcome::Unanswered(lost.into()), run.now);
+        run.flight.evicted("uid-l2", &EvictOutcome::Unanswered(LOST.into()), run.now);
         assert!(run.flight.ending.is_none());
         run.later(10);
         assert_eq!(names(&run.step()), ["rehearse l2"]);
     }
-    run.flight.evicted("uid-l2", &EvictOutcome::Unanswered(lost.into()), run.now);
+    run.flight.evicted("uid-l2", &EvictOutcome::Unanswered(LOST.into()), run.now);
     let ending = run.flight.ending.clone().unwrap();
     assert_eq!(ending.state, PlanState::Cancelled);
-    assert_eq!(ending.message.to_string(), format!("The eviction of pod default/l2 failed repeatedly: {lost}"));
+    assert_eq!(ending.message.to_string(), format!("The eviction of pod default/l2 failed repeatedly: {LOST}"));
     assert_eq!(run.flight.requested_evictions(), 0);
     assert!(run.flight.refused.contains_key("uid-l2"), "the next plan excludes it");
 
@@ -136,28 +154,17 @@ fn a_dry_run_without_an_answer_for_two_minutes_ends_the_plan() {
     for uid in ["uid-l1", "uid-l2"] {
         run.flight.evicted(uid, &EvictOutcome::Allowed, run.now);
     }
-    let answer = |run: &mut Run| {
-        let lost = Err(CallError::Unanswered(lost.into()));
-        run.flight.member_answered("uid-g1", (MemberCall::Ungate, true), &lost, run.now);
-    };
-    for _ in 0..12 {
-        answer(&mut run);
-        assert!(run.flight.ending.is_none());
-        run.later(10);
-        assert_eq!(names(&run.step()), ["rehearse ungating g1"]);
-    }
-    answer(&mut run);
+    ungating_is_repeated(&mut run, 12, true, "rehearse ungating g1");
     let rejected = run.flight.rejected.unwrap();
     assert_eq!(
         (rejected.uid.as_str(), rejected.words.as_str()),
-        ("uid-g1", lost),
+        ("uid-g1", LOST),
         "its dry run is repeated without a plan"
     );
 }
 
 #[test]
 fn the_removal_of_a_gate_without_an_answer_for_ten_minutes_fails_the_plan() {
-    let lost = "no answer within 10.0 s";
     let mut run = Run::evicting();
     for uid in ["uid-l1", "uid-l2"] {
         run.flight.evicted(uid, &EvictOutcome::Accepted, run.now);
@@ -166,21 +173,11 @@ fn the_removal_of_a_gate_without_an_answer_for_ten_minutes_fails_the_plan() {
     assert_eq!(names(&run.step()), ["ungate g1", "ungate g2"]);
     run.answered("uid-g2", true, true);
     run.world.pod(TestPod::new("g2", 100).of("gang").nominated("n2"));
-    let answer = |run: &mut Run| {
-        let lost = Err(CallError::Unanswered(lost.into()));
-        run.flight.member_answered("uid-g1", (MemberCall::Ungate, false), &lost, run.now);
-    };
-    for _ in 0..60 {
-        answer(&mut run);
-        assert!(run.flight.ending.is_none());
-        run.later(10);
-        assert_eq!(names(&run.step()), ["ungate g1"]);
-    }
-    answer(&mut run);
+    ungating_is_repeated(&mut run, 60, false, "ungate g1");
     assert_eq!(run.flight.ending.as_ref().map(|ending| ending.state), Some(PlanState::Failed));
     assert_eq!(
         run.flight.rejected.map(|call| call.words).as_deref(),
-        Some(lost),
+        Some(LOST),
         "its dry run is repeated without a plan"
     );
 }
