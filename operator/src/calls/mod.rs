@@ -48,8 +48,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// Timeout of one command.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout of one call. It is longer than the 10 s that the API server waits for an admission webhook by default: a call succeeds although
+/// a webhook with `failurePolicy: Ignore` does not answer. It is shorter than a lease that was just renewed still lasts.
+const CALL_TIMEOUT: Duration = Duration::from_secs(12);
 /// Maximum number of events that wait to be written. A plan with ten thousand victims has one event for each. A tenant
 /// with many pending pods can cause as many repeatedly, so events above this number are dropped.
 const MOST_EVENTS: usize = 20_000;

@@ -38,6 +38,7 @@ pub struct Rule {
     pub(super) most: Option<usize>,
     pub(super) answer: Answer,
     timeout_seconds: u32,
+    failure_policy: &'static str,
 }
 
 impl Rule {
@@ -108,6 +109,7 @@ impl Rule {
             most: None,
             answer: Answer::Deny(json!({"code": 403})),
             timeout_seconds: 10,
+            failure_policy: "Fail",
         }
     }
 
@@ -202,6 +204,13 @@ impl Rule {
         self
     }
 
+    /// Admits a request that the webhook does not answer in time.
+    #[must_use]
+    pub fn ignored(mut self) -> Self {
+        self.failure_policy = "Ignore";
+        self
+    }
+
     /// Registers a URL where nothing listens: every selected request fails.
     #[must_use]
     pub fn unreachable(mut self) -> Self {
@@ -217,7 +226,7 @@ impl Rule {
             .collect();
         json!({
             "name": name, "clientConfig": client_config, "rules": rules, "matchConditions": conditions,
-            "failurePolicy": "Fail", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "failurePolicy": self.failure_policy, "sideEffects": "None", "admissionReviewVersions": ["v1"],
             "timeoutSeconds": self.timeout_seconds
         })
     }

@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The leader may not have observed an event within this time before, in milliseconds: a watch lags by up to 8.5 s, and a call is in
-/// transit for up to 10 s.
-const UNHEARD: i64 = 20_000;
+/// transit for up to 12 s.
+const UNHEARD: i64 = 21_000;
 
 /// A disturbance and the end of a leader within this time of each other count as related, in milliseconds.
 const NEAR: u64 = 60_000;
