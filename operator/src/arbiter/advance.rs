@@ -94,7 +94,7 @@ impl Arbiter {
         let version = self.model.version;
         for preemptor in order {
             let claimed = self.plans.flights.claimed_by_higher_plans(&preemptor, &self.model);
-            let Some(flight) = self.plans.flights.advancing(&preemptor) else { continue };
+            let Some(flight) = self.plans.flights.get_mut_without_waking(&preemptor) else { continue };
             let Some(context) = contexts.get(&kind(flight)) else { continue };
             let (before, continued, was_postponed) =
                 (flight.plan.state, flight.ending.is_none(), flight.is_postponed());
@@ -104,9 +104,9 @@ impl Arbiter {
             {
                 flight.placeholders = self.model.placeholders(key).map(|pod| pod.uid.clone()).collect();
             }
-            let look = self.preemption.round.may_compare(clock.now, spent);
+            let may_compare = self.preemption.round.may_compare(clock.now, spent);
             let scheduler = self.scheduler.pace(clock.now);
-            let limits = PlanLimits { binding_timeout, scheduler, look, certain: &certain, claimed: &claimed };
+            let limits = PlanLimits { binding_timeout, scheduler, may_compare, certain: &certain, claimed: &claimed };
             let (start, waits) = (Instant::now(), matches!(before, PlanState::Planned | PlanState::WaitingForVictims));
             let mut advance = flight.advance(&self.model, context, clock, limits);
             if !advance.rest.is_empty() {
@@ -195,7 +195,7 @@ impl Arbiter {
 
     /// Reports the preemptor to the PodGroups of the victims, by events and in their status, once for each plan.
     fn tell_victims(&mut self, preemptor: &Preemptor) {
-        let Some(flight) = self.plans.flights.advancing(preemptor) else { return };
+        let Some(flight) = self.plans.flights.get_mut_without_waking(preemptor) else { return };
         if flight.victims_notified || !flight.evicts() || flight.plan.state == PlanState::Planned {
             return;
         }

@@ -136,7 +136,7 @@ impl Arbiter {
     /// Returns true if a plan that evicts pods was made a short time ago and is in flight: for a preemptor of this namespace, or for any.
     fn has_trial(&self, namespace: Option<&str>, clock: Clock) -> bool {
         let flights = &self.plans.flights;
-        flights.with_victims(i32::MIN) > 0
+        flights.count_with_victims(i32::MIN) > 0
             && flights.values().any(|flight| {
                 let is_in = namespace.is_none_or(|namespace| flight.preemptor.key().namespace.as_str() == namespace);
                 is_in && flight.evicts() && flight.rescue.is_none() && clock.now.duration_since(flight.started) < TRIAL

@@ -102,8 +102,8 @@ impl Arbiter {
             return Some(None);
         }
         // It is decided again when these pods are terminating, and also when only the time limit has passed.
-        let left = self.departures.to_wait_for(&self.model, group, now)
-            + self.plans.flights.to_wait_for(&self.model.cluster, group, now);
+        let left = self.departures.pods_to_wait_for(&self.model, group, now)
+            + self.plans.flights.pods_to_wait_for(&self.model.cluster, group, now);
         if left > 0 {
             return waits(pod_group::replacements_wait(left));
         }
@@ -362,7 +362,7 @@ impl Arbiter {
     /// wait. It is decided again when a plan ends.
     fn too_many_plans(&self, preemptor: &Preemptor) -> Option<WaitReason> {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
-        let (count, most) = (self.plans.flights.with_victims(priority), self.config.max_plans as usize);
+        let (count, most) = (self.plans.flights.count_with_victims(priority), self.config.max_plans as usize);
         (count >= most)
             .then(|| WaitReason::new(Reason::EvictionsLimited, pending::too_many_plans(count, priority, most)))
     }

@@ -35,8 +35,8 @@ impl Arbiter {
         if !is_current {
             // Calls that are still queued in the actuator are withdrawn. They are requested again when the watches work and the model is
             // current.
-            self.plans.flights.all_mut().for_each(Flight::hold);
-            self.departures.hold();
+            self.plans.flights.all_mut().for_each(Flight::withdraw_unsent_evictions);
+            self.departures.withdraw_unsent_evictions();
             if self.resumed {
                 self.store_plans(clock);
             }

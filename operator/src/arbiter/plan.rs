@@ -82,7 +82,7 @@ impl Arbiter {
                 self.departures.cannot_be_stored(plan);
                 if let Some(flight) = self.plans.flights.with_id(plan) {
                     let has_evicted = flight.resumed || flight.requested_evictions() > 0;
-                    flight.is_not_written();
+                    flight.stop_waiting_for_storing();
                     flight.drop_plan(PlanState::Failed, plan_end::could_not_be_stored(has_evicted, &why));
                 }
             }
@@ -103,7 +103,7 @@ impl Arbiter {
     fn plan_deleted(&mut self, plan: &str) {
         self.statuses.dirty.extend(self.departures.deleted(&mut self.plan_store, plan));
         if let Some(flight) = self.plans.flights.with_id(plan) {
-            flight.is_not_written();
+            flight.stop_waiting_for_storing();
             flight.drop_plan(PlanState::Cancelled, plan_end::preemption_deleted());
         }
     }

@@ -50,7 +50,7 @@ impl Arbiter {
         order.sort();
         let mut limited = 0_usize;
         for (_, _, preemptor) in order {
-            let Some(flight) = self.plans.flights.advancing(&preemptor) else { continue };
+            let Some(flight) = self.plans.flights.get_mut_without_waking(&preemptor) else { continue };
             let before = (flight.is_postponed(), flight.ration.clone(), flight.reached_limit.clone());
             flight.ration(&self.model, clock, &mut tally);
             let after = (flight.is_postponed(), &flight.ration, &flight.reached_limit);
@@ -79,7 +79,7 @@ impl Arbiter {
     fn tally(&mut self, clock: Clock) -> RateTally {
         let mut tally = self.restraint.rates.tally(clock.now);
         let mut going = Need::new();
-        for (namespace, uid) in self.plans.flights.starting().flat_map(Flight::under_way) {
+        for (namespace, uid) in self.plans.flights.starting().flat_map(Flight::evictions_under_way) {
             if !self.restraint.rates.counts(uid) {
                 *going.entry(namespace.clone()).or_default() += 1;
             }

@@ -35,7 +35,7 @@ impl Arbiter {
         if self.critical_addons.queue.count() > 0 {
             self.read_scheduler_lease(clock.now);
         }
-        if self.plans.flights.keep_node() {
+        if self.plans.flights.any_keeps_node() {
             self.metrics.set(&catalogue::TAINTED, &[], tainted_nodes(&self.model).len());
             return;
         }
@@ -207,7 +207,7 @@ impl Arbiter {
         let note = match flight {
             Some(flight) => {
                 flight.taint_answered(add, done, now);
-                note(uid, Some(plans::named(flight)))
+                note(uid, Some(plans::named_preemptor(flight)))
             }
             None => note(uid, None),
         };

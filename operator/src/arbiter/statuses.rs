@@ -124,7 +124,7 @@ impl Arbiter {
                 writing.debounced = None;
                 // The status shows the preemption and is written. It is removed from memory when no plan or departure takes pods of the
                 // PodGroup.
-                let taken = || self.plans.flights.take_from(&self.model.cluster, &key);
+                let taken = || self.plans.flights.any_evicts_from(&self.model.cluster, &key);
                 if self.statuses.victims.contains_key(&key) && !self.departures.holds(&key) && !taken() {
                     self.statuses.victims.remove(&key);
                     // The reported state may already be past, and no other event may follow.

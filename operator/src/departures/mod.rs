@@ -151,7 +151,7 @@ impl Departures {
 
     /// Returns the number of pods that must still be evicted before replacement pods may be ungated: otherwise the replacement pods would
     /// join a gang that is being disrupted. Returns 0 after a minute, and for a partially scheduled gang, which may still become complete.
-    pub fn to_wait_for(&self, model: &Model, group: &ObjectKey, now: Instant) -> usize {
+    pub fn pods_to_wait_for(&self, model: &Model, group: &ObjectKey, now: Instant) -> usize {
         let waits = |departure: &&Departure| {
             departure.plan.cause != Cause::PartiallyScheduled && now.duration_since(departure.since) < LONGEST_WAIT
         };
@@ -195,7 +195,7 @@ impl Departures {
     }
 
     /// Cancels the requested evictions of all departures that were not sent to the API server yet.
-    pub fn hold(&mut self) {
+    pub fn withdraw_unsent_evictions(&mut self) {
         let in_flight = self.all.iter_mut().filter(|((_, id), _)| self.requests.are_in_flight_for(id));
         in_flight.for_each(|(_, departure)| departure.withdraw());
     }

@@ -268,7 +268,7 @@ fn a_partially_scheduled_gang_is_evicted_with_its_ungated_members_and_no_budget_
     world.pod(TestPod::new("gated", 10).of("low").created(100).gated());
     run.gang(&world, now);
     assert_eq!(run.evictions(&world, now), ["g0 ask", "g1 ask", "g2 ask"]);
-    assert_eq!(run.departures.to_wait_for(&world.model, &world.key("low"), now), 0, "it may still be completed");
+    assert_eq!(run.departures.pods_to_wait_for(&world.model, &world.key("low"), now), 0, "it may still be completed");
     for pod in ["g0", "g1", "g2"] {
         run.answer(&world, pod, &EvictOutcome::Refused("0 allowed".into()), now);
     }
@@ -324,7 +324,7 @@ fn replacement_pods_wait_for_a_minute_at_most_until_the_others_are_terminating()
     let group = world.key("low");
     world.pod(TestPod::new("l4", 10).of("low").gated().created(201));
     let waits_for = |run: &Run, world: &World, after| {
-        run.departures.to_wait_for(&world.model, &group, now + Duration::from_secs(after))
+        run.departures.pods_to_wait_for(&world.model, &group, now + Duration::from_secs(after))
     };
     assert_eq!(waits_for(&run, &world, 0), 2);
     run.evictions(&world, now);
@@ -361,7 +361,7 @@ fn evictions_in_the_queue_are_withdrawn_and_requested_again() {
     run.scheduler(&mut world, now);
     let step = run.pass(&world, now);
     let Some(Command::Evict(call)) = step.commands.first() else { panic!("{:?}", step.commands) };
-    run.departures.hold();
+    run.departures.withdraw_unsent_evictions();
     assert!(call.permission.is_cancelled());
     run.answer(&world, "l1", &EvictOutcome::Withdrawn, now);
     let step = run.pass(&world, now);

@@ -27,23 +27,24 @@ pub enum Check {
     FitsThen,
 }
 
-/// Returns the context of a preemptor for which these placeholder pods reserve capacity: they count as terminating, and
-/// the preemptor waits for their capacity even if its preemption policy is `Never`.
+/// Returns the context of a preemptor for which the placeholder pods with these UIDs reserve capacity: they count as terminating, and the
+/// preemptor waits for their capacity even if its preemption policy is `Never`.
 pub fn with_placeholders(context: &Context, placeholders: &BTreeSet<SmolStr>) -> Context {
     let departing = context.departing.union(placeholders).cloned().collect();
     Context { departing, waits: true, ..context.clone() }
 }
 
 impl Flight {
-    /// Returns why the plan must fail because the taint of its node could not be added, as a sentence.
+    /// Returns the sentence with which a plan for a critical add-on fails because the taint of its node could not be added; `None` if the
+    /// call has not failed too often, and for any other plan.
     pub(super) fn taint_failure(&self) -> Option<Sentence> {
         let (rescue, member) = self.rescue.as_ref().zip(self.members.first())?;
         rescue.add.exhausted().then(|| addon::taint_failed(&member.pod, &member.uid, rescue.add.tries()))
     }
 
-    /// Returns how the plan ends if it has become obsolete: the preemptor or a member was deleted, fewer members than
-    /// needed are left, or all members are bound. Members that other plans evict count as deleted.
-    pub(super) fn overtaken(&self, cluster: &Cluster, context: &Context) -> Option<Ending> {
+    /// Returns how the plan ends if it has become obsolete: the preemptor or a member was deleted, fewer members than needed are left, or
+    /// all members are bound. `None` if it continues. Members that other plans evict do not count as left.
+    pub(super) fn ending_if_obsolete(&self, cluster: &Cluster, context: &Context) -> Option<Ending> {
         let ending = |state, message: String| Ending { state, message: message.into(), again: false };
         let cancelled = |message: String| Some(ending(PlanState::Cancelled, message));
         // A member was lost and enough members are left, so a new plan is made for them.
@@ -90,8 +91,8 @@ impl Flight {
         })
     }
 
-    /// Returns how many members fit now without any further eviction, or `None` if fewer fit than must be scheduled
-    /// together.
+    /// Returns how many members the planner can place now without any further eviction, or `None` if fewer fit than must be scheduled
+    /// together. `context` describes the other plans in flight.
     pub(super) fn fitting_members(&self, cluster: &Cluster, context: &Context) -> Option<usize> {
         if self.rescue.is_some() {
             return rescue::room_for(cluster, self.preemptor.key(), context).map(|_| self.members.len());
@@ -102,14 +103,14 @@ impl Flight {
         }
     }
 
-    /// Returns true if the placeholder pods reserve enough capacity for the members, so that no eviction is needed.
+    /// Returns true if the placeholder pods reserve enough capacity for the members, so that a new plan would evict no pod.
     fn placeholders_suffice(&self, cluster: &Cluster, context: &Context) -> bool {
         !self.placeholders.is_empty()
             && matches!(self.decide_again(cluster, context), Decision::Preempt(plan) if plan.victims.is_empty())
     }
 
-    /// Returns true if a new plan would evict fewer pods, because capacity became available while this plan was
-    /// postponed.
+    /// Returns true if a new plan would evict fewer pods than this plan has victims that still exist, because capacity became available
+    /// while this plan was postponed.
     pub(super) fn new_plan_evicts_fewer(&self, cluster: &Cluster, context: &Context) -> bool {
         let there = self.victims.iter().filter(|v| current(cluster, &v.pod, &v.uid).is_some()).count();
         matches!(self.decide_again(cluster, context), Decision::Preempt(plan) if plan.cost.victim_pods < there)
@@ -128,38 +129,39 @@ impl Flight {
         giveway_planner::plan(cluster, &self.preemptor, &context)
     }
 
-    /// Checks that the members fit when all pods have terminated that terminate now or will be evicted.
+    /// Checks that the members fit when all pods have terminated that terminate now or will be evicted, by this plan or by those in
+    /// `context`.
     ///
     /// # Errors
     /// A sentence with the reason why they do not fit.
-    pub(super) fn fits_then(&self, cluster: &Cluster, context: &Context) -> Result<(), String> {
+    pub(super) fn fits_after_terminations(&self, cluster: &Cluster, context: &Context) -> Result<(), String> {
         self.still_fits(cluster, &self.placements(), context, &self.leaving(cluster, context))
     }
 
-    /// Checks the plan against the current state right before the first eviction (KEP-5710, delayed preemption).
-    /// Returns the reason why it is outdated, if it is.
+    /// Checks the plan against the current state right before the first eviction (KEP-5710, delayed preemption). Returns the reason if it
+    /// must be cancelled: no eviction is needed any more, a victim has changed, or the members do not fit. `None` if it is still valid.
     pub(super) fn outdated(&self, model: &Model, context: &Context) -> Option<Sentence> {
         let cluster = &model.cluster;
         // Capacity for the minimum number of members is enough, even if not all members fit.
         if self.fitting_members(cluster, context).is_some() || self.placeholders_suffice(cluster, context) {
             return Some(plan_end::capacity_became_free().into());
         }
-        if let Some(why) = self.must_stay(model).or_else(|| self.another_unit(cluster)) {
+        if let Some(why) = self.why_addon_must_not_evict(model).or_else(|| self.changed_unit(cluster)) {
             return Some(plan_end::no_pod_evicted(why));
         }
-        let fits = self.fits_then(cluster, context);
+        let fits = self.fits_after_terminations(cluster, context);
         fits.err().map(|why| plan_end::outdated(&why).into())
     }
 
-    /// Returns the reason if a unit of which no pod was evicted yet is not the same as in the plan: its priority is not
-    /// lower any more, it has more pods, or a pod belongs to another unit, so that the plan would disrupt the unit only
-    /// partially.
-    fn another_unit(&self, cluster: &Cluster) -> Option<Sentence> {
+    /// Returns the reason if a unit of eviction (a single pod or a whole PodGroup) of which no pod was evicted yet is not the same as in
+    /// the plan: its priority is not lower any more, it has become a critical add-on, it has more pods, or a pod belongs to another unit,
+    /// so that the plan would disrupt the unit only partially. `None` if no unit has changed, and for a critical add-on.
+    fn changed_unit(&self, cluster: &Cluster) -> Option<Sentence> {
         if self.rescue.is_some() {
             return None;
         }
         let started = self.units_with_evictions();
-        for victim in self.victims.iter().filter(|v| !v.asked() && !started.contains(&v.unit)) {
+        for victim in self.victims.iter().filter(|v| !v.needs_no_request() && !started.contains(&v.unit)) {
             let Some(pod) = current(cluster, &victim.pod, &victim.uid) else { continue };
             let change = if cluster.effective_priority(pod) >= self.priority {
                 VictimChange::NotOfLowerPriority
@@ -176,8 +178,8 @@ impl Flight {
         Some(plan_end::victim_group_has_grown(&key, &uid))
     }
 
-    /// Returns true if a pod is disrupted together with the unit that lists it in the plan: with its PodGroup in
-    /// disruption mode `PodGroup`, or else alone.
+    /// Returns true if a pod is disrupted together with the victim at index `unit` of the plan, which lists it: as a member of this
+    /// PodGroup in disruption mode `PodGroup`, or alone if the victim is the pod itself.
     pub(super) fn is_disrupted_with(&self, cluster: &Cluster, pod: &Pod, unit: usize) -> bool {
         let unit = &self.plan.victims[unit];
         let key = ObjectKey::new(&unit.namespace, &unit.name);
@@ -188,7 +190,7 @@ impl Flight {
         }
     }
 
-    /// Returns key and UID of the PodGroup that is the victim at index `unit`.
+    /// Returns key and UID of the PodGroup that is the victim at index `unit` of the plan. The UID is empty if it does not exist.
     fn group_of(&self, cluster: &Cluster, unit: usize) -> (ObjectKey, SmolStr) {
         let victim = &self.plan.victims[unit];
         let key = ObjectKey::new(&victim.namespace, &victim.name);
@@ -196,8 +198,8 @@ impl Flight {
         (key, uid)
     }
 
-    /// Returns the indexes of those units of the plan that are PodGroups in disruption mode `PodGroup` of which no pod was evicted yet, and
-    /// which have more bound pods than the plan lists.
+    /// Returns the indexes of those victims of the plan that are PodGroups in disruption mode `PodGroup` of which no pod was evicted yet,
+    /// and which have more bound pods than the plan lists.
     pub(super) fn grown_units(&self, cluster: &Cluster) -> BTreeSet<usize> {
         let started = self.units_with_evictions();
         let mut listed: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
@@ -215,10 +217,10 @@ impl Flight {
         grown.map(|(unit, _)| unit).collect()
     }
 
-    /// Cancels the plan between two evictions if it is not valid any more. It is checked when an object changed on
-    /// which it depends, at most ten times per second; a plan for a critical add-on, which has few victims, is checked
-    /// after every change.
-    pub(super) fn recheck(&mut self, model: &Model, context: &Context, clock: Clock) {
+    /// Cancels a plan in state `Evicting` if it is not valid any more: its members do not fit, or a victim has changed. It is checked when
+    /// an object changed on which it depends, at most ten times per second; a plan for a critical add-on, which has few victims, is checked
+    /// after every change. Once all evictions have been accepted, this does nothing.
+    pub(super) fn cancel_if_invalid(&mut self, model: &Model, context: &Context, clock: Clock) {
         let known = self.checked.is_some();
         let just_now = self.rescue.is_none() && self.rechecked.is_some_and(|at| clock.now.duration_since(at) < RECHECK);
         // Once all evictions have been accepted, [`Flight::await_victims`] checks the plan.
@@ -226,9 +228,9 @@ impl Flight {
         if known || just_now || all_asked {
             return;
         }
-        let misfit = || self.fits_then(&model.cluster, context).err().map(Sentence::from);
-        let another = || self.another_unit(&model.cluster);
-        let Some(why) = self.must_stay(model).or_else(another).or_else(misfit) else {
+        let misfit = || self.fits_after_terminations(&model.cluster, context).err().map(Sentence::from);
+        let another = || self.changed_unit(&model.cluster);
+        let Some(why) = self.why_addon_must_not_evict(model).or_else(another).or_else(misfit) else {
             self.checked = Some(Check::FitsThen);
             self.rechecked = Some(clock.now);
             return;
@@ -240,8 +242,8 @@ impl Flight {
         self.drop_plan(PlanState::Cancelled, message);
     }
 
-    /// Returns true if the first eviction must wait: the members fit only after evictions of other plans that may still be rejected. Cancels
-    /// the plan if that lasts for a minute.
+    /// Returns true if the first eviction must wait: the members fit only after evictions of other plans that may still be rejected.
+    /// Cancels the plan if that lasts for a minute. After the first eviction it returns false.
     pub(super) fn depends_on_other_plans(&mut self, now: Now<'_>) -> bool {
         let Now { model, context, clock, limits } = now;
         if self.may_have_evicted() {
@@ -268,8 +270,9 @@ impl Flight {
         true
     }
 
-    /// Returns the UIDs of all pods that will have terminated when this plan ends: its victims, the victims of other
-    /// plans, its placeholders, and terminating pods, except those that are overdue.
+    /// Returns the UIDs of all pods that will have terminated when this plan ends: its victims, the pods that other plans and departures
+    /// evict, its placeholders, and the pods that terminate on the nodes of its members (on all nodes if pods on other nodes can make a
+    /// node infeasible). Pods whose termination is overdue are not included.
     pub(super) fn leaving(&self, cluster: &Cluster, context: &Context) -> BTreeSet<SmolStr> {
         let mut removed: BTreeSet<SmolStr> = self.departing().cloned().collect();
         removed.extend(context.departing.iter().chain(&self.placeholders).cloned());

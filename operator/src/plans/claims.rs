@@ -13,17 +13,16 @@ use giveway_planner::{Preemptor, SmolStr};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Flights {
-    /// Returns how many healthy pods plans of strictly higher priority evict from each budget that can refuse an eviction of this preemptor's
-    /// plan. The victims of this plan do not count. The result is empty unless the next eviction of this plan is its first one.
+    /// Returns how many healthy pods plans of strictly higher priority evict from each budget that can refuse an eviction of this
+    /// preemptor's plan. The victims of this plan do not count. The result is empty unless the next eviction of this plan is its first one.
     ///
-    /// Where no such plan has victims nothing is read. The model has an index of the pods of each budget, and their plans are found by their UIDs. So this visits the pods of these budgets
-    /// and the plans that evict some of them, and no other plan.
+    /// It visits only the pods of these budgets and the plans that evict some of them.
     pub fn claimed_by_higher_plans(&self, preemptor: &Preemptor, model: &Model) -> BTreeMap<ObjectKey, usize> {
         let mut claimed = BTreeMap::new();
         let Some(flight) = self.all.get(preemptor).filter(|flight| flight.is_before_first_eviction()) else {
             return claimed;
         };
-        if self.with_victims(flight.priority.saturating_add(1)) == 0 {
+        if self.count_with_victims(flight.priority.saturating_add(1)) == 0 {
             return claimed;
         }
         let (cluster, units) = (&model.cluster, flight.refusable_units(model));
@@ -50,7 +49,7 @@ impl Flights {
 }
 
 impl Flight {
-    /// Returns true if the plan may evict and has not requested an eviction yet.
+    /// Returns true if the plan is in state `Evicting`, is not ending, and has not requested an eviction yet.
     fn is_before_first_eviction(&self) -> bool {
         self.plan.state == PlanState::Evicting && self.ending.is_none() && !self.may_have_evicted()
     }

@@ -10,7 +10,8 @@ use giveway_planner::{Cluster, Context, Placement, Preemptor, SmolStr};
 use std::collections::BTreeSet;
 
 impl Flight {
-    /// Checks that these placements fit in the domain of the plan when the pods in `removed` have terminated.
+    /// Checks that these placements fit in the plan's topology domain when the pods with the UIDs in `removed` have terminated. `context`
+    /// describes the other plans in flight.
     ///
     /// # Errors
     /// A sentence with the reason why they do not fit.
@@ -27,14 +28,14 @@ impl Flight {
         }
     }
 
-    /// Returns the reason why the plan cannot keep its domain: a planned node, or a pod of the PodGroup, is outside of
-    /// it.
+    /// Returns the reason why the plan cannot keep its topology domain: a planned node or a pod of the PodGroup is outside of it, or a
+    /// member requires another one. `None` if it can, or has no domain.
     pub(super) fn outside_domain(&self, cluster: &Cluster) -> Option<String> {
         let domain = self.plan.domain.as_ref()?;
-        if let Some(why) = self.asks_for_another(cluster) {
+        if let Some(why) = self.member_asks_for_another_domain(cluster) {
             return Some(why);
         }
-        let outside = |node: &str| cluster.node(node).is_some() && !holds(cluster, domain, node);
+        let outside = |node: &str| cluster.node(node).is_some() && !is_in_domain(cluster, domain, node);
         if let Some(member) = self.members.iter().find(|member| outside(&member.node)) {
             return Some(plan_end::node_outside_domain(&member.node, &member.pod, domain));
         }
@@ -50,9 +51,9 @@ impl Flight {
         })
     }
 
-    /// Returns a sentence if the node selector of a member requires another domain than the plan's. The API server does
-    /// not allow to change it.
-    pub(super) fn asks_for_another(&self, cluster: &Cluster) -> Option<String> {
+    /// Returns a sentence if the node selector of a member requires another topology domain than the plan's. The API server does not allow
+    /// to change it. `None` if no member does.
+    pub(super) fn member_asks_for_another_domain(&self, cluster: &Cluster) -> Option<String> {
         let domain = self.plan.domain.as_ref()?;
         let waiting = self.members.iter().filter_map(|m| current(cluster, &m.pod, &m.uid));
         let mut asking = waiting.filter_map(|pod| Some((pod, pod.asks_for(&domain.key)?)));
@@ -60,7 +61,8 @@ impl Flight {
         Some(plan_end::member_asks_for(&pod.key, &with_value(domain, value), domain))
     }
 
-    /// Returns the reason if the domain of a resumed plan does not match the topology constraint of its PodGroup.
+    /// Returns the reason if the domain of a resumed plan does not match the topology constraint of its PodGroup: one of them has none, or
+    /// another label key.
     pub(super) fn wrong_domain(&self, model: &Model) -> Option<String> {
         let asked = match &self.preemptor {
             Preemptor::Group(key) => model.cluster.group(key).and_then(|group| group.topology.as_deref()),
@@ -81,6 +83,6 @@ fn with_value(domain: &StoredDomain, value: &str) -> StoredDomain {
 }
 
 /// Returns true if a node is in the topology domain.
-fn holds(cluster: &Cluster, domain: &StoredDomain, node: &str) -> bool {
+fn is_in_domain(cluster: &Cluster, domain: &StoredDomain, node: &str) -> bool {
     cluster.node(node).and_then(|node| node.labels.get(&domain.key)).is_some_and(|value| *value == domain.value)
 }

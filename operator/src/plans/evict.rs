@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 impl Flight {
-    /// Records the answer to the eviction, or to its dry run, of the victim with this UID.
+    /// Records the answer to the eviction, or to its dry run, of the victim with this UID. Cancels the plan if the victim cannot be
+    /// evicted.
     pub fn evicted(&mut self, uid: &str, outcome: &EvictOutcome, now: Instant) {
         let Some(victim) = self.victims.iter_mut().find(|v| v.uid == uid) else { return };
         // The dry run and the eviction of a victim are never in flight at the same time.
@@ -39,7 +40,8 @@ impl Flight {
         }
     }
 
-    /// Cancels the plan because a victim cannot be evicted. The next plan leaves this victim out.
+    /// Cancels the plan because the victim with this UID cannot be evicted, and records the victim, so that the next plan does not evict
+    /// it. `why` is the answer to the call.
     fn leave_out(&mut self, uid: &str, failure: EvictionFailure, why: &str) {
         let Some(victim) = self.victims.iter().find(|victim| victim.uid == uid) else { return };
         let sentence = eviction_failed(&victim.pod, &victim.uid, failure, why);
@@ -47,8 +49,8 @@ impl Flight {
         self.drop_plan(PlanState::Cancelled, sentence);
     }
 
-    /// Commands the evictions that may start now: first of victims that a PodDisruptionBudget can refuse, then of the
-    /// others.
+    /// Adds the evictions that may start now to `out`: first of victims that a PodDisruptionBudget can refuse, then of the others. None
+    /// starts before the state `Evicting` is stored and the rehearsal has succeeded.
     pub(super) fn evict(&mut self, now: Now<'_>, out: &mut Advance) {
         let Now { model, clock, limits, .. } = now;
         // The state `Evicting` is stored first, so that a leader that resumes a plan in state `Planned` knows that no
@@ -58,7 +60,7 @@ impl Flight {
         }
         let (started, calls) = (self.units_with_evictions(), self.evictions(model, |_| true));
         let refusable = calls.iter().filter(|(_, c)| c.refusable()).count();
-        if self.breaches(model, &calls, limits.claimed) {
+        if self.cancel_if_budget_breached(model, &calls, limits.claimed) {
             return;
         }
         if !self.rehearse(model, clock, out) || self.depends_on_other_plans(now) {
@@ -95,14 +97,15 @@ impl Flight {
     pub(super) fn use_free_capacity_while_unwritten(&mut self, now: Now<'_>) {
         let waits = self.ending.is_none() && self.unwritten.is_some() && !self.may_have_evicted();
         if waits
-            && self.looks(now)
+            && self.may_ask_planner_again(now)
             && self.fitting_members(&now.model.cluster, &beside_all_plans(now.context)).is_some()
         {
             self.drop_plan(PlanState::Cancelled, plan_end::capacity_became_free());
         }
     }
 
-    /// Returns the calls of the evictions that were not accepted yet of the victims for which `which` returns true, with the index of each.
+    /// Returns the eviction calls for the victims for which `which` returns true and whose eviction was not accepted yet, each with the
+    /// index of its victim in `victims`. A victim with an eviction in flight is left out if no budget selects it.
     pub(super) fn evictions(&self, model: &Model, which: impl Fn(&VictimPod) -> bool) -> Vec<(usize, EvictCall)> {
         let guarded = self.guarded_units(model);
         let victims = self.victims.iter().enumerate().filter(|(_, v)| self.must_be_evicted(v) && which(v));
@@ -116,12 +119,18 @@ impl Flight {
         victims.filter_map(call).collect()
     }
 
-    /// Cancels the plan if the guaranteed budgets, as far as they are known here, do not allow the next evictions in addition to those that
-    /// [plans of higher priority](super::claims) claim. Returns true if it did.
-    fn breaches(&mut self, model: &Model, calls: &[(usize, EvictCall)], claimed: &BTreeMap<ObjectKey, usize>) -> bool {
+    /// Cancels the plan if the guaranteed budgets, as far as they are known here, do not allow the next evictions in addition to those in
+    /// flight and to those that [plans of higher priority](super::claims) claim. `calls` are the evictions with the indexes of their
+    /// victims; `claimed` is the number of claimed pods by budget. Returns true if the plan was cancelled.
+    fn cancel_if_budget_breached(
+        &mut self,
+        model: &Model,
+        calls: &[(usize, EvictCall)],
+        claimed: &BTreeMap<ObjectKey, usize>,
+    ) -> bool {
         let guarded: BTreeSet<usize> = calls.iter().filter(|(_, call)| call.refusable()).map(|(i, _)| *i).collect();
         let pod = |v: &VictimPod| current(&model.cluster, &v.pod, &v.uid).filter(|pod| pod.live());
-        let on_their_way = self.victims.iter().filter(|v| v.asked()).filter_map(pod);
+        let on_their_way = self.victims.iter().filter(|v| v.needs_no_request()).filter_map(pod);
         let next = guarded.iter().map(|i| &self.victims[*i]).filter(|v| v.call == Call::Idle).filter_map(pod);
         let mut refused = model.breaches(on_their_way.chain(next), claimed);
         refused.retain(|uid, _| {
@@ -137,8 +146,8 @@ impl Flight {
         true
     }
 
-    /// Returns the call that evicts a victim. `guarded` is true if a budget of its unit is guaranteed against the
-    /// preemptor.
+    /// Returns the call that evicts this victim, whose current state is `pod`. `guarded` is true if a budget of its unit of eviction is
+    /// guaranteed against the preemptor: then the pod is not deleted if the budget refuses.
     fn evict_call(&self, model: &Model, (victim, pod): (&VictimPod, &Pod), guarded: bool) -> EvictCall {
         let unit = &self.plan.victims[victim.unit];
         let rescue = self.rescue.as_ref();
@@ -159,21 +168,23 @@ impl Flight {
         }
     }
 
-    /// Returns true if the eviction of a victim was not accepted yet and is not rejected for good.
+    /// Returns true if the victim still has to be evicted: no eviction was accepted or has become unnecessary, and none is rejected for
+    /// good.
     pub(super) fn must_be_evicted(&self, victim: &VictimPod) -> bool {
         !victim.accepted && !self.forbidden.contains(&victim.uid)
     }
 
-    /// Returns the units with a pod whose budget is guaranteed against the preemptor. Pods that have terminated count
-    /// too.
+    /// Returns the indexes of the plan's victims (pods or whole PodGroups) with a pod whose budget is guaranteed against the preemptor.
+    /// Pods that have terminated count too.
     pub(super) fn guarded_units(&self, model: &Model) -> BTreeSet<usize> {
         let now = |v: &VictimPod| model.threshold(current(&model.cluster, &v.pod, &v.uid)?);
         let guarded = |v: &&VictimPod| v.threshold.max(now(v)).is_some_and(|threshold| threshold > self.own_priority());
         self.victims.iter().filter(guarded).map(|v| v.unit).collect()
     }
 
-    /// Returns the units of which this plan evicted a pod, or may have. A refused eviction evicted no pod. Neither did
-    /// a call that failed too often: such a pod terminates, and counts as accepted, if a call took effect all the same.
+    /// Returns the indexes of the plan's victims that are PodGroups in mode `PodGroup` and of which this plan evicted a pod, or may have. A
+    /// refused eviction evicted no pod. Neither did a call that failed too often: such a pod terminates, and counts as accepted, if a call
+    /// took effect all the same.
     pub(super) fn units_with_evictions(&self) -> BTreeSet<usize> {
         if self.plan.state < PlanState::Evicting {
             return BTreeSet::new();

@@ -2,7 +2,7 @@
 //! about once per second, because it may depend on the time.
 
 use super::Flight;
-use super::summary::{Summarized, visit};
+use super::summary::{Summarized, count_visit};
 use crate::model::changed::ChangedObjects;
 use crate::model::index::Index;
 use giveway_crds::plan::PlanState;
@@ -49,7 +49,7 @@ impl Flights {
         if flight.depends_on_other_nodes(cluster) {
             self.wide.insert(preemptor.clone());
         }
-        self.index(&flight, true);
+        self.update_indexes(&flight, true);
         self.awake.insert(preemptor.clone());
         self.nodes_changed(&preemptor, flight.nodes());
         self.all.insert(flight);
@@ -59,7 +59,7 @@ impl Flights {
     /// Removes a plan. The checks of other plans on its nodes are repeated.
     pub fn remove(&mut self, preemptor: &Preemptor) -> Option<Flight> {
         let flight = self.all.remove(preemptor)?;
-        self.index(&flight, false);
+        self.update_indexes(&flight, false);
         self.wide.remove(preemptor);
         self.awake.remove(preemptor);
         self.remove_from_asleep(preemptor);
@@ -67,8 +67,8 @@ impl Flights {
         Some(flight)
     }
 
-    /// Adds a plan to the indexes, or removes it.
-    fn index(&mut self, flight: &Flight, add: bool) {
+    /// Adds a plan to the indexes by ID, pod, node and PodGroup if `add` is true, or removes it from them.
+    fn update_indexes(&mut self, flight: &Flight, add: bool) {
         let (preemptor, plan) = (&flight.preemptor, &flight.plan);
         match add {
             true => drop(self.by_id.insert(plan.id.clone(), preemptor.clone())),
@@ -91,29 +91,30 @@ impl Flights {
 
     /// Returns the plan in flight for a preemptor, or `None` if it has none.
     pub fn get(&self, preemptor: &Preemptor) -> Option<&Flight> {
-        visit();
+        count_visit();
         self.all.get(preemptor)
     }
 
-    /// Returns a plan that is going to be changed: it is advanced in the next pass.
+    /// Returns the plan in flight for a preemptor, for a change: it is advanced in the next pass.
     pub fn get_mut(&mut self, preemptor: &Preemptor) -> Option<&mut Flight> {
         let flight = self.all.get_mut(preemptor)?;
         self.awake.insert(preemptor.clone());
         Some(flight)
     }
 
-    /// Returns the plan whose `Preemption` has this name, for a change: it is advanced in the next pass.
+    /// Returns the plan in flight whose `Preemption` has this name, for a change: it is advanced in the next pass.
     pub fn with_id(&mut self, id: &str) -> Option<&mut Flight> {
         let preemptor = self.by_id.get(id)?.clone();
         self.get_mut(&preemptor)
     }
 
-    /// Returns the plan in flight for a preemptor in a pass that advances it, so the next pass does not have to.
-    pub fn advancing(&mut self, preemptor: &Preemptor) -> Option<&mut Flight> {
+    /// Returns the plan in flight for a preemptor, for a change in the pass that advances it. Unlike [`Self::get_mut`], this does not cause
+    /// another pass for the plan.
+    pub fn get_mut_without_waking(&mut self, preemptor: &Preemptor) -> Option<&mut Flight> {
         self.all.get_mut(preemptor)
     }
 
-    /// Returns all plans, because all of them are going to be changed.
+    /// Returns all plans in flight, for a change: all of them are advanced in the next pass.
     pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Flight> {
         self.wake_all();
         self.all.values_mut()
@@ -124,8 +125,8 @@ impl Flights {
         self.get(preemptor).is_some()
     }
 
-    /// Returns the plans. A pass does not look at all of them: what it asks is indexed by `summary.rs`. This is for a dump, and for what is
-    /// counted every few seconds.
+    /// Returns all plans in flight, for a dump and for what is counted every few seconds. A pass does not examine all of them: its
+    /// questions are answered from the indexes in `summary.rs`.
     pub fn values(&self) -> impl Iterator<Item = &Flight> {
         self.all.values()
     }
@@ -140,21 +141,21 @@ impl Flights {
         self.all.is_empty()
     }
 
-    /// Returns the plans that have the pod with this UID as a member or victim.
+    /// Returns the plans in flight that have the pod with this UID as a member or victim.
     pub fn with_pod(&self, uid: &str) -> impl Iterator<Item = &Flight> {
         self.by_pod.of(uid).filter_map(move |preemptor| self.get(preemptor))
     }
 
-    /// Returns true if a plan evicts pods of this PodGroup.
-    pub fn take_from(&self, cluster: &Cluster, group: &ObjectKey) -> bool {
+    /// Returns true if any plan in flight evicts pods of this PodGroup.
+    pub fn any_evicts_from(&self, cluster: &Cluster, group: &ObjectKey) -> bool {
         let of_group = self.by_group.of(group).filter_map(|preemptor| self.get(preemptor));
         let of_members = cluster.members(group).flat_map(|pod| self.with_pod(&pod.uid));
         of_group.chain(of_members).any(|flight| flight.evicts_from(cluster, group))
     }
 
-    /// Returns the number of pods of this PodGroup that plans still have to evict. It is disrupted as a whole, so its pending pods must
-    /// not be ungated before. Returns 0 a minute after a plan was made.
-    pub fn to_wait_for(&self, cluster: &Cluster, group: &ObjectKey, now: Instant) -> usize {
+    /// Returns the number of pods of this PodGroup, which is disrupted as a whole, that plans in flight still have to evict. The PodGroup's
+    /// pending pods must not be ungated before. A plan that was made more than a minute ago does not count.
+    pub fn pods_to_wait_for(&self, cluster: &Cluster, group: &ObjectKey, now: Instant) -> usize {
         let of_group = self.by_group.of(group).filter_map(|preemptor| self.get(preemptor));
         let waits = |flight: &&Flight| {
             flight.ending.is_none() && !flight.is_postponed() && now.duration_since(flight.started) < LONGEST_WAIT
@@ -162,8 +163,8 @@ impl Flights {
         of_group.filter(waits).map(|flight| flight.remaining_of(cluster, group)).sum()
     }
 
-    /// Records changes of the cluster: the next pass advances the plans that depend on the changed objects and checks
-    /// again whether they fit.
+    /// Records changes of the cluster: the next pass advances the plans that depend on the changed objects, or on the PodGroups in
+    /// `groups`, and checks again whether they fit.
     pub fn note(&mut self, changes: &ChangedObjects, groups: &BTreeSet<ObjectKey>) {
         let mut changed: BTreeSet<Preemptor> = BTreeSet::new();
         if changes.everything {
@@ -183,7 +184,7 @@ impl Flights {
         self.wake(changed);
     }
 
-    /// Returns the preemptors of the plans that the next pass advances because something changed.
+    /// Returns the preemptors of the plans that the next pass advances because something changed, not only because a second has passed.
     pub fn awake(&self) -> impl Iterator<Item = &Preemptor> {
         self.awake.iter()
     }
@@ -198,8 +199,9 @@ impl Flights {
         self.awake.insert(preemptor.clone());
     }
 
-    /// Records that a plan has started or stopped to reserve its placements.
-    pub(super) fn reserves_differently(&mut self, preemptor: &Preemptor) {
+    /// Makes the next pass advance this preemptor's plan, which has started or stopped to reserve its placements, and check again the other
+    /// plans on its nodes.
+    pub(super) fn reservation_changed(&mut self, preemptor: &Preemptor) {
         self.wake_one(preemptor);
         if let Some(flight) = self.all.get(preemptor) {
             let nodes = flight.nodes();
@@ -207,14 +209,15 @@ impl Flights {
         }
     }
 
-    /// Records that this plan has started or stopped to reserve capacity of these nodes.
+    /// Makes the next pass check again all plans that depend on these nodes, except the plan of the preemptor `by`, which has started or
+    /// stopped to reserve capacity there.
     fn nodes_changed(&mut self, by: &Preemptor, nodes: BTreeSet<SmolStr>) {
         let on = nodes.iter().flat_map(|node| self.by_node.of(node));
         let changed = on.chain(&self.wide).filter(|other| *other != by).cloned().collect();
         self.wake(changed);
     }
 
-    /// Makes the next pass advance these plans and check them again.
+    /// Makes the next pass advance the plans of these preemptors and check again whether they fit.
     fn wake(&mut self, preemptors: BTreeSet<Preemptor>) {
         for preemptor in preemptors {
             if let Some(flight) = self.all.get_mut(&preemptor) {
@@ -224,14 +227,15 @@ impl Flights {
         }
     }
 
-    /// Removes a plan from the queue of plans that are advanced from time to time only.
+    /// Removes a plan from the queue of plans that are advanced about once per second.
     fn remove_from_asleep(&mut self, preemptor: &Preemptor) {
         if let Some(since) = self.slept.remove(preemptor) {
             self.asleep.remove(&(since, preemptor.clone()));
         }
     }
 
-    /// Returns the plans to advance in a pass at this time, and removes them from the queues.
+    /// Returns the preemptors of the plans to advance in the pass at this time, and removes them from the queues: the plans for which
+    /// something changed, and at most 500 that were not advanced for a second.
     pub fn take_due(&mut self, now: Instant) -> Vec<Preemptor> {
         let mut due = std::mem::take(&mut self.awake);
         let long_ago = self.asleep.iter().take_while(|(since, _)| now.duration_since(*since) >= AGAIN);
@@ -240,7 +244,8 @@ impl Flights {
         due.into_iter().filter(|preemptor| self.all.contains_key(preemptor)).collect()
     }
 
-    /// Records that a plan was advanced. If that had an effect, it is advanced again in the next pass.
+    /// Records that the plan of a preemptor was advanced at `now`. If that had an effect, it is advanced again in the next pass, and
+    /// otherwise after about a second.
     pub fn advanced(&mut self, preemptor: &Preemptor, had_effect: bool, now: Instant) {
         if !self.all.contains_key(preemptor) {
             return;
@@ -254,7 +259,7 @@ impl Flights {
     }
 }
 
-/// Adds a preemptor to an index under a key, or removes it.
+/// Adds a preemptor to an index under a key if `add` is true, or removes it.
 fn enter<K: Ord>(index: &mut Index<K, Preemptor>, key: K, preemptor: &Preemptor, add: bool) {
     match add {
         true => index.insert(key, preemptor.clone()),
@@ -264,6 +269,7 @@ fn enter<K: Ord>(index: &mut Index<K, Preemptor>, key: K, preemptor: &Preemptor,
 
 #[cfg(test)]
 impl<const N: usize> From<[Flight; N]> for Flights {
+    /// Returns these plans as plans in flight, for tests.
     fn from(flights: [Flight; N]) -> Self {
         let mut all = Self::default();
         flights.into_iter().for_each(|flight| all.insert(flight, &mut Cluster::default()));
@@ -355,7 +361,7 @@ mod tests {
     fn budgets_concern_no_plan_with_only_terminating_victims() {
         let now = Instant::now();
         let mut flights = asleep(now);
-        flights.advancing(&gang("a")).unwrap().plan.state = PlanState::WaitingForVictims;
+        flights.get_mut_without_waking(&gang("a")).unwrap().plan.state = PlanState::WaitingForVictims;
         flights.note(&ChangedObjects { budgets: true, ..ChangedObjects::default() }, &BTreeSet::new());
         assert_eq!(unchecked(&flights), ["b"]);
     }
@@ -404,11 +410,11 @@ mod tests {
         let mut flights = asleep(now);
         flights.insert(flight("c", "n2"), &mut Cluster::default());
         assert_eq!(unchecked(&flights), ["b"]);
-        flights.advancing(&gang("b")).unwrap().checked = Some(Check::FitsThen);
+        flights.get_mut_without_waking(&gang("b")).unwrap().checked = Some(Check::FitsThen);
         assert_eq!(advance(&mut flights, now), ["b", "c"]);
-        flights.reserves_differently(&gang("b"));
+        flights.reservation_changed(&gang("b"));
         assert_eq!(unchecked(&flights), ["c"]);
-        flights.advancing(&gang("c")).unwrap().checked = Some(Check::FitsThen);
+        flights.get_mut_without_waking(&gang("c")).unwrap().checked = Some(Check::FitsThen);
         assert_eq!(flights.remove(&gang("b")).unwrap().plan.id, "plan-of-b");
         assert_eq!(unchecked(&flights), ["c"]);
         assert!(flights.with_id("plan-of-b").is_none() && flights.with_id("plan-of-c").is_some());

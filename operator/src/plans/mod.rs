@@ -42,7 +42,7 @@ pub use ration::{ReachedLimit, limit_sentence};
 pub use rehearsal::RejectedCall;
 pub use rescue::AddonRescue;
 pub use reservations::EndedReservations;
-pub use sentences::{effect, named, plan_message, preemptor_reference, victim_message};
+pub use sentences::{effect, named_preemptor, plan_message, preemptor_reference, victim_message};
 #[cfg(test)]
 pub(crate) use summary::VISITS;
 pub use ungating::WaitForScheduler;
@@ -65,16 +65,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// The plans that are carried out, and what of ended plans has not taken effect yet.
+/// The plans in flight, and those effects of ended plans that still last.
 #[derive(Debug, Default)]
 pub struct ActivePlans {
     /// The plans in flight.
     pub flights: Flights,
     /// Reservations of plans that ended some seconds ago.
     pub ended_reservations: EndedReservations,
-    /// Nodes that have not been ready for a short time only.
+    /// Nodes that are not ready, but only for a short time yet.
     pub recovering: BTreeSet<SmolStr>,
-    /// Number of plans and departures that this process has made.
+    /// Number of plans and departures that this process has made. Their names contain it.
     pub made: u64,
 }
 
@@ -85,15 +85,15 @@ pub struct PlanLimits<'a> {
     pub binding_timeout: Duration,
     /// How fast kube-scheduler works.
     pub scheduler: SchedulerPace,
-    /// Whether waiting plans may be compared with a new plan in this pass. A comparison takes as long as a decision.
-    pub look: bool,
+    /// True if postponed and waiting plans may be compared with a new plan in this pass. A comparison takes as long as a decision.
+    pub may_compare: bool,
     /// The UIDs of the pods that other plans and departures evict, except those of plans that may still be rejected.
     pub certain: &'a BTreeSet<SmolStr>,
-    /// How many healthy pods of each budget plans of higher priority evict: [`Flights::claimed_by_higher_plans`].
+    /// By budget, how many healthy pods plans of higher priority evict: [`Flights::claimed_by_higher_plans`].
     pub claimed: &'a BTreeMap<ObjectKey, usize>,
 }
 
-/// What a plan is advanced by.
+/// The state of the cluster, the time and the limits with which a plan is advanced.
 #[derive(Clone, Copy)]
 struct Now<'a> {
     model: &'a Model,
@@ -121,7 +121,7 @@ pub struct PlannedMember {
 }
 
 impl PlannedMember {
-    /// Returns the command that removes the scheduling gate, or a dry run of it.
+    /// Returns the command that removes the member's scheduling gate, or that only dry-runs this if `rehearsal` is true.
     fn removal_of_gate(&self, (preemptor, priority): (&Preemptor, i32), plan: &StoredPlan, rehearsal: bool) -> Command {
         Command::Ungate {
             preemptor: preemptor.clone(),
@@ -134,7 +134,8 @@ impl PlannedMember {
         }
     }
 
-    /// Returns the command that nominates a node for the member, or withdraws its nomination if `node` is `None`.
+    /// Returns the command that nominates this node for the member, or withdraws its nomination if `node` is `None`. `plan` is the name of
+    /// the `Preemption`.
     fn nomination(&self, (preemptor, priority): (&Preemptor, i32), plan: &str, node: Option<SmolStr>) -> Command {
         let (preemptor, plan) = (preemptor.clone(), plan.to_owned());
         let (pod, uid, rehearsal) = (self.pod.clone(), self.uid.clone(), false);
@@ -149,7 +150,7 @@ pub struct VictimPod {
     pub pod: ObjectKey,
     /// Its UID.
     pub uid: SmolStr,
-    /// Index of its unit in the plan.
+    /// Index of its unit of eviction in the `victims` of the stored plan: a single pod, or a whole PodGroup in mode `PodGroup`.
     pub unit: usize,
     /// The dry run of the eviction.
     pub rehearsal: Call,
@@ -282,7 +283,7 @@ pub struct Advance {
 }
 
 impl Flight {
-    /// Returns a new plan in flight. Its members are in the preemptor's namespace.
+    /// Returns a new plan in flight with the members and victims of `plan`. The members are in the preemptor's namespace.
     pub fn new(preemptor: Preemptor, priority: i32, plan: StoredPlan, now: Instant) -> Self {
         let namespace = match &preemptor {
             Preemptor::Group(key) | Preemptor::Pod(key) => key.namespace.clone(),
@@ -353,7 +354,7 @@ impl Flight {
         }
     }
 
-    /// Marks the plan, in the state that an earlier leader stored, as one of that leader.
+    /// Marks the plan as one of an earlier leader, which may have evicted pods for it if it stored the state `Evicting` or a later one.
     pub fn resume(&mut self) {
         (self.resumed, self.started_earlier) = (true, self.plan.state >= PlanState::Evicting);
     }
@@ -363,7 +364,7 @@ impl Flight {
         !self.plan.victims.is_empty()
     }
 
-    /// Returns which member the plan places on which node, in the planner's format.
+    /// Returns on which node the plan places each member.
     pub fn placements(&self) -> Vec<Placement> {
         self.members
             .iter()
@@ -371,11 +372,11 @@ impl Flight {
             .collect()
     }
 
-    /// Returns the UIDs of the pods that this plan evicts, whether or not they have terminated: all victims, or if the
-    /// plan is ending, only those that are evicted in any case.
+    /// Returns the UIDs of the pods that this plan evicts, whether or not they have terminated: all victims, or if the plan is ending, only
+    /// those whose eviction was requested or that are in a PodGroup of which it evicted a pod.
     pub fn departing(&self) -> impl Iterator<Item = &SmolStr> {
         let started = self.ending.is_some().then(|| self.units_with_evictions());
-        let leaves = move |v: &&VictimPod| started.as_ref().is_none_or(|units| v.is_certain(units));
+        let leaves = move |v: &&VictimPod| started.as_ref().is_none_or(|units| v.is_evicted_in_any_case(units));
         self.victims.iter().filter(leaves).map(|v| &v.uid)
     }
 
@@ -390,32 +391,32 @@ impl Flight {
         self.plan.state == PlanState::Planned && (self.postponed || self.reached_limit.is_some())
     }
 
-    /// Returns the victims that other preemptors see as terminating: UID, and the highest priority of such a preemptor. Victims that are
-    /// evicted in any case count for all preemptors. The others count for preemptors of at most the priority of this plan, and for none if
-    /// the plan is postponed or ending.
+    /// Returns the UIDs of the victims that other preemptors see as terminating, each with the highest priority of such a preemptor.
+    /// Victims that are evicted whatever happens to the plan count for all preemptors (`i32::MAX`). The others count for preemptors of at
+    /// most the priority of this plan, and for none if the plan is postponed or ending.
     fn seen_as_terminating(&self) -> impl Iterator<Item = (&SmolStr, i32)> {
-        let (started, may_stay) = (self.units_with_evictions(), self.may_stay());
-        self.victims.iter().filter_map(move |v| match v.is_certain(&started) {
+        let (started, may_stay) = (self.units_with_evictions(), self.victims_may_stay());
+        self.victims.iter().filter_map(move |v| match v.is_evicted_in_any_case(&started) {
             true => Some((&v.uid, i32::MAX)),
             false => (!may_stay).then_some((&v.uid, self.priority)),
         })
     }
 
-    /// Returns the UIDs of the victims that a preemptor of this priority sees as terminating.
+    /// Returns the UIDs of the victims that another preemptor, of this priority, sees as terminating.
     pub fn departing_for(&self, priority: i32) -> impl Iterator<Item = &SmolStr> {
         self.seen_as_terminating().filter(move |(_, most)| priority <= *most).map(|(uid, _)| uid)
     }
 
-    /// Returns the UIDs of the victims on which the first eviction of another plan may rely: the rehearsal of this plan has succeeded, or they
-    /// are evicted in any case.
+    /// Returns the UIDs of the victims on whose termination the first eviction of another plan may rely: all victims if the rehearsal of
+    /// this plan has succeeded, and otherwise those that are evicted in any case.
     pub fn departing_for_certain(&self) -> impl Iterator<Item = &SmolStr> {
         let is_rehearsed = self.plan.state >= PlanState::Evicting;
         self.seen_as_terminating().filter(move |(_, most)| is_rehearsed || *most == i32::MAX).map(|(uid, _)| uid)
     }
 
-    /// Returns true if no preemptor may count on the termination of all victims. That is also the case if the limits on evictions per
-    /// minute do not allow all evictions yet.
-    fn may_stay(&self) -> bool {
+    /// Returns true if other preemptors must not count on the termination of all victims: the plan is ending or postponed, or the limits on
+    /// evictions per minute do not allow all of its evictions yet.
+    fn victims_may_stay(&self) -> bool {
         let is_limited = self.ration.as_ref().is_some_and(|units| units.len() < self.plan.victims.len());
         let is_partly_permitted = self.plan.state == PlanState::Planned && is_limited;
         self.ending.is_some() || self.is_postponed() || is_partly_permitted
@@ -434,16 +435,16 @@ impl Flight {
     }
 
     /// Returns true if the pod with this UID is a member.
-    pub fn places(&self, uid: &str) -> bool {
+    pub fn has_member(&self, uid: &str) -> bool {
         self.members.iter().any(|member| member.uid == uid)
     }
 
-    /// Returns how many victims have terminated, as far as the watch shows.
+    /// Returns how many victims do not exist any more, or have finished, as far as the watch shows.
     pub fn removed_victims(&self, cluster: &Cluster) -> usize {
         self.victims.iter().filter(|v| has_been_removed(cluster, &v.pod, &v.uid)).count()
     }
 
-    /// Returns for how many victims an eviction was requested.
+    /// Returns for how many victims this leader has requested an eviction.
     pub fn requested_evictions(&self) -> usize {
         self.victims.iter().filter(|v| v.call != Call::Idle).count()
     }
@@ -471,7 +472,7 @@ impl Flight {
         })
     }
 
-    /// Returns how many pods of this PodGroup, which is evicted as a whole, are not terminating yet.
+    /// Returns how many victims of this PodGroup, which is evicted as a whole, are not terminating yet.
     pub fn remaining_of(&self, cluster: &Cluster, group: &ObjectKey) -> usize {
         let is_of_group = |unit: usize| {
             let unit = &self.plan.victims[unit];
@@ -490,17 +491,17 @@ impl Flight {
         self.members.iter().filter(|m| current(cluster, &m.pod, &m.uid).is_some_and(|p| p.node.is_some())).count()
     }
 
-    /// Advances the plan by what the model shows, and returns what to do next. `context` describes the other plans in
-    /// flight.
+    /// Advances the plan by what the model shows, and returns the calls to make and whether the plan has ended. `context` describes the
+    /// other plans in flight.
     pub fn advance(&mut self, model: &Model, context: &Context, clock: Clock, limits: PlanLimits<'_>) -> Advance {
         let mut out = Advance::default();
         let (now, cluster) = (Now { model, context, clock, limits }, &model.cluster);
         self.observe(model, clock.now);
-        self.exclude_protected(cluster);
+        self.cancel_if_victim_protected(cluster);
         if self.ending.is_none()
             && let Some(ending) = match self.rescue {
-                Some(_) => self.rescue_overtaken(cluster, clock),
-                None => self.overtaken(cluster, context),
+                Some(_) => self.addon_ending_if_obsolete(cluster, clock),
+                None => self.ending_if_obsolete(cluster, context),
             }
         {
             // An add-on whose time limit is reached is not tried again on this node for a while, whatever the reason was.
@@ -528,7 +529,7 @@ impl Flight {
         }
         if self.ending.is_none() && self.plan.state == PlanState::Evicting {
             self.maintain_reservations(cluster, clock, &mut out);
-            self.recheck(model, context, clock);
+            self.cancel_if_invalid(model, context, clock);
             self.use_free_capacity_while_unwritten(now);
         }
         if self.ending.is_none() && self.plan.state == PlanState::Evicting {
@@ -552,8 +553,8 @@ impl Flight {
         out
     }
 
-    /// Updates the victims from the model: a victim that terminates soon, has finished or does not exist needs no
-    /// eviction. One whose eviction was accepted and is not shown by the watch in time needs another request.
+    /// Updates the victims from the model: a victim that terminates soon, has finished or does not exist needs no eviction. One whose
+    /// eviction was accepted, but which the watch does not show as terminating in time, needs another request.
     fn observe(&mut self, model: &Model, now: Instant) {
         for victim in &mut self.victims {
             let pod = current(&model.cluster, &victim.pod, &victim.uid);
@@ -574,19 +575,20 @@ impl Flight {
 }
 
 impl VictimPod {
-    /// Returns true if its eviction is in flight or was accepted, or if it terminates for another reason.
-    fn asked(&self) -> bool {
+    /// Returns true if the pod needs no further request now: an eviction is in flight or was accepted, or the pod terminates for another
+    /// reason.
+    fn needs_no_request(&self) -> bool {
         self.call.pending() || self.accepted
     }
 
-    /// Returns true if it is evicted whatever happens to the plan: its eviction was requested, or a pod of its PodGroup was evicted, which
-    /// is one of the units `started`.
-    fn is_certain(&self, started: &BTreeSet<usize>) -> bool {
-        self.asked() || started.contains(&self.unit)
+    /// Returns true if the pod is evicted whatever happens to the plan: its eviction was requested, or a pod of its PodGroup was evicted.
+    /// `started` has the indexes of the PodGroups of which the plan evicted a pod.
+    fn is_evicted_in_any_case(&self, started: &BTreeSet<usize>) -> bool {
+        self.needs_no_request() || started.contains(&self.unit)
     }
 }
 
-/// Returns the pod, unless it does not exist or has another UID than this.
+/// Returns the pod with this key if it exists and has this UID.
 fn current<'a>(cluster: &'a Cluster, pod: &ObjectKey, uid: &str) -> Option<&'a Pod> {
     cluster.pod(pod).filter(|p| p.uid == uid)
 }

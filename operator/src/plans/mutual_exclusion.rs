@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 /// After how long the withdrawal of a nomination that the watch still shows is repeated.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The members whose nominations exclude each other.
+/// The members of a plan whose nominations exclude each other.
 #[derive(Clone, Debug)]
 pub struct MutualExclusion {
+    /// UIDs of the members.
     uids: BTreeSet<SmolStr>,
     /// When their nominations were last withdrawn.
     withdrawn: Option<Instant>,
@@ -28,13 +29,14 @@ impl MutualExclusion {
     }
 
     /// Returns true if the nomination of the member with this UID prevents that of another member.
-    pub(super) fn holds(&self, uid: &str) -> bool {
+    pub(super) fn contains(&self, uid: &str) -> bool {
         self.uids.contains(uid)
     }
 }
 
 impl Flight {
-    /// Withdraws the nominations of members that exclude each other.
+    /// Adds to `out` the withdrawal of the nominations of members that exclude each other. It is repeated after a second for a nomination
+    /// that the watch still shows.
     pub(super) fn withdraw_blocking_nominations(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) {
         if self.mutual_exclusion.is_none() {
             self.mutual_exclusion =
@@ -46,7 +48,7 @@ impl Flight {
         {
             return;
         }
-        let nominated = self.members.iter().filter(|member| mutual_exclusion.holds(&member.uid)).filter(|member| {
+        let nominated = self.members.iter().filter(|member| mutual_exclusion.contains(&member.uid)).filter(|member| {
             let pod = current(cluster, &member.pod, &member.uid);
             pod.is_some_and(|pod| pod.live() && !pod.bound() && pod.nominated_node.is_some())
         });

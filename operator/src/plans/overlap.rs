@@ -18,7 +18,8 @@ use giveway_planner::model::Cluster;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Flight {
-    /// Returns the nodes on which no unit may be evicted yet, because placements there are not reserved; `None` if no unit may be evicted.
+    /// Returns the nodes on which no victim may be evicted yet, because placements there are not reserved; `None` if no victim may be
+    /// evicted on any node.
     pub(super) fn blocked_nodes(&self, cluster: &Cluster) -> Option<BTreeSet<SmolStr>> {
         if self.rescue.is_some() {
             return self.are_placements_reserved(cluster).then(BTreeSet::new);
@@ -27,18 +28,19 @@ impl Flight {
             self.members.iter().filter(|member| !reserved(cluster, member)).map(|member| member.node.clone()).collect();
         let failed = self.members.iter().any(|member| member.nominate.tries() > 0);
         let is_none_reserved = !self.members.iter().any(|member| reserved(cluster, member));
-        let may_begin = !failed && !is_none_reserved && self.of_victims_only(cluster, &missing);
+        let may_begin = !failed && !is_none_reserved && self.need_only_capacity_of_victims(cluster, &missing);
         (missing.is_empty() || may_begin).then_some(missing)
     }
 
-    /// Returns true if a unit may be evicted, of which no pod is on one of these nodes.
+    /// Returns true if the reservations permit to evict the plan's victim at index `unit`: none of its pods is on a `blocked` node.
+    /// `blocked` is `None` if no victim may be evicted.
     pub(super) fn may_evict_unit(&self, unit: usize, blocked: Option<&BTreeSet<SmolStr>>) -> bool {
         let pods = &self.plan.victims[unit].pods;
         blocked.is_some_and(|nodes| pods.iter().all(|pod| !nodes.contains(pod.node.as_str())))
     }
 
     /// Returns true if the placements on these nodes need only the capacity of victims that are still running there.
-    fn of_victims_only(&self, cluster: &Cluster, nodes: &BTreeSet<SmolStr>) -> bool {
+    fn need_only_capacity_of_victims(&self, cluster: &Cluster, nodes: &BTreeSet<SmolStr>) -> bool {
         let mut left: BTreeMap<(&str, u16), i128> = BTreeMap::new();
         let there = self.victims.iter().filter_map(|victim| current(cluster, &victim.pod, &victim.uid));
         for pod in there.filter(|pod| pod.live()) {

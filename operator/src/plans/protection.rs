@@ -9,9 +9,9 @@ use giveway_planner::SmolStr;
 use giveway_planner::model::Cluster;
 
 impl Flight {
-    /// Cancels the plan if a victim whose eviction was not accepted yet is protected. Evictions that have not been sent
-    /// yet are withdrawn.
-    pub(super) fn exclude_protected(&mut self, cluster: &Cluster) {
+    /// Cancels the plan if a victim whose eviction was not accepted yet is in a protected namespace. Evictions that have not been sent yet
+    /// are withdrawn.
+    pub(super) fn cancel_if_victim_protected(&mut self, cluster: &Cluster) {
         let stays = |victim: &&super::VictimPod| {
             !victim.accepted
                 && !self.forbidden.contains(&victim.uid)
@@ -26,7 +26,7 @@ impl Flight {
             plan_end::victim_protected(self.requested_evictions() > 0, &pod.key, &pod.uid, &why.to_string())
         });
         self.forbidden.extend(excluded);
-        self.hold();
+        self.withdraw_unsent_evictions();
         if let Some(message) = message {
             self.drop_plan(PlanState::Cancelled, message);
         }

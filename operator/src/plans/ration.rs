@@ -23,13 +23,14 @@ const TOLERANCE: Duration = Duration::from_secs(2);
 /// The limit that delays a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReachedLimit {
+    /// The limit.
     full: Full,
     /// When the limit allows evictions again, as announced.
     at: Timestamp,
 }
 
 impl ReachedLimit {
-    /// Returns a sentence about the limit that is reached and when evictions continue.
+    /// Returns a sentence about the limit that is reached and the announced time at which evictions continue.
     pub fn sentence(&self) -> Sentence {
         limit_sentence(&self.full, self.at)
     }
@@ -41,8 +42,9 @@ pub fn limit_sentence(full: &Full, at: Timestamp) -> Sentence {
 }
 
 impl Flight {
-    /// Decides which units may be evicted in this pass and counts them in `tally`, which holds the evictions of the
-    /// last minute and those in flight. Plans are served in the order of the calls of this function.
+    /// Decides which of the plan's victims (pods or whole PodGroups) the limits on evictions per minute allow to evict in this pass, and
+    /// counts their pods in `tally`. It holds the evictions of the last minute and those in flight. Plans are served in the order of the
+    /// calls of this function.
     pub fn ration(&mut self, model: &Model, clock: Clock, tally: &mut RateTally) {
         // A request that failed was counted when it was made, and is repeated.
         let worked = self.victims.iter().filter(|victim| self.may_have_worked(victim));
@@ -79,25 +81,25 @@ impl Flight {
             tally.promise(&need(rest), full.until);
         }
         self.ration = Some(may);
-        self.reached_limit = full.map(|full| self.announce(full, clock));
+        self.reached_limit = full.map(|full| self.with_announced_time(full, clock));
     }
 
-    /// Returns true if the limits allow that the eviction of a unit starts.
+    /// Returns true if the limits on evictions per minute allow to start the eviction of the plan's victim at index `unit`.
     pub(super) fn may_start(&self, unit: usize) -> bool {
         self.ration.as_ref().is_none_or(|units| units.contains(&unit))
     }
 
-    /// Returns the namespace and UID of victims with an eviction in flight: without a response yet, or belonging to a
-    /// PodGroup of which a pod was evicted.
-    pub fn under_way(&self) -> impl Iterator<Item = (&SmolStr, &SmolStr)> {
+    /// Returns the namespace and UID of the victims whose eviction was requested and has no response yet, and of those that must still be
+    /// evicted because a pod of their PodGroup was evicted.
+    pub fn evictions_under_way(&self) -> impl Iterator<Item = (&SmolStr, &SmolStr)> {
         let started = self.units_with_evictions();
         let going =
             move |v: &&super::VictimPod| v.call.pending() || (started.contains(&v.unit) && self.must_be_evicted(v));
         self.victims.iter().filter(going).map(|v| (&v.pod.namespace, &v.uid))
     }
 
-    /// Returns the units whose eviction has not started and that are not among `requested`, with the number of their pods that have to be
-    /// evicted.
+    /// Returns the indexes of the plan's victims (pods or whole PodGroups) whose eviction has not started and that are not among the
+    /// indexes `requested`, with the number of their pods that have to be evicted.
     fn units_without_evictions(&self, requested: &BTreeSet<usize>) -> BTreeMap<usize, usize> {
         let started = self.units_with_evictions();
         let mut units = BTreeMap::new();
@@ -113,7 +115,8 @@ impl Flight {
         units
     }
 
-    /// Returns the units with a pod whose eviction a budget can refuse.
+    /// Returns the indexes of the plan's victims (pods or whole PodGroups) with a pod whose eviction a budget can refuse: the budget is
+    /// guaranteed against the preemptor, or the preemptor is a critical add-on.
     pub(super) fn refusable_units(&self, model: &Model) -> BTreeSet<usize> {
         let guarded = self.guarded_units(model);
         let budgeted = |v: &super::VictimPod| {
@@ -123,9 +126,9 @@ impl Flight {
         self.victims.iter().filter(refusable).map(|v| v.unit).collect()
     }
 
-    /// Keeps the announced time until it has passed, unless the limit allows evictions earlier. So the message does not
-    /// change all the time.
-    fn announce(&self, full: Full, clock: Clock) -> ReachedLimit {
+    /// Returns the reached limit with the time to announce. A time that was announced before is kept until it has passed, unless the limit
+    /// allows evictions earlier, so that the message does not change all the time.
+    fn with_announced_time(&self, full: Full, clock: Clock) -> ReachedLimit {
         let known = self.reached_limit.as_ref().filter(|known| {
             known.full.namespace == full.namespace
                 && known.full.until > clock.now
@@ -134,7 +137,8 @@ impl Flight {
         known.cloned().unwrap_or_else(|| ReachedLimit { at: clock.at(full.until), full })
     }
 
-    /// Returns the message of the stored plan, which administrators read, while the plan is in flight.
+    /// Returns the message of the stored plan, which administrators read, with the limit that delays its evictions while the plan is in
+    /// flight.
     pub fn message_with_limit(&self) -> String {
         match &self.reached_limit {
             Some(held) if self.ending.is_none() => format!("{} {}", self.plan.message, held.sentence()),

@@ -74,14 +74,16 @@ impl RejectedCall {
 }
 
 impl Flight {
-    /// Tries the calls that could be rejected, as far as they have not been tried yet. Returns true if all of them were accepted.
+    /// Adds the dry runs of the calls that could be rejected to `out`, except those that were made. Returns true if all of them were
+    /// accepted.
     pub(super) fn rehearse(&mut self, model: &Model, clock: Clock, out: &mut Advance) -> bool {
         let evictions = self.rehearse_evictions(model, clock, out);
         let ungating = self.rehearse_ungating(model, clock, out);
         evictions && ungating
     }
 
-    /// Tries the evictions, except those of units of which a pod was evicted: they are evicted in any case.
+    /// Adds the dry runs of the evictions that were not tried yet to `out`, except those of PodGroups of which a pod was evicted: they are
+    /// evicted in any case. Returns true if all dry runs were accepted.
     fn rehearse_evictions(&mut self, model: &Model, clock: Clock, out: &mut Advance) -> bool {
         let started = self.units_with_evictions();
         let is_untried = |v: &VictimPod| !matches!(v.rehearsal, Call::Done(_)) && v.call == Call::Idle;
@@ -100,7 +102,7 @@ impl Flight {
         allowed
     }
 
-    /// Returns the indexes of the first victim of each controller, and of all victims without one.
+    /// Returns the indexes, among the victim pods, of the first pod of each controller and of all pods without a controller.
     fn one_victim_per_controller(&self) -> BTreeSet<usize> {
         let mut controllers = BTreeSet::new();
         let is_first = |(index, victim): (usize, &VictimPod)| {
@@ -111,7 +113,8 @@ impl Flight {
         self.victims.iter().enumerate().filter_map(is_first).collect()
     }
 
-    /// Tries to remove the gate of one member of each template.
+    /// Adds dry runs of the removal of the scheduling gate to `out`, for one member of each pod template. Returns true if all of them were
+    /// accepted.
     fn rehearse_ungating(&mut self, model: &Model, clock: Clock, out: &mut Advance) -> bool {
         let (preemptor, priority, plan) = (&self.preemptor, self.priority, &self.plan);
         let mut templates = BTreeSet::new();
@@ -134,7 +137,8 @@ impl Flight {
         allowed
     }
 
-    /// Records the answer to a call for a member.
+    /// Records the answer to a call for the member with this UID; the call was a dry run if `rehearsal` is true. Ends the plan if the call
+    /// was rejected, failed too often, or is unanswered for too long.
     pub fn member_answered(
         &mut self,
         uid: &str,
@@ -171,8 +175,9 @@ impl Flight {
         }
     }
 
-    /// Records whether a call before the first eviction, or a call for a member, is still without an answer. Returns true if none of them
-    /// has got one for so long that the plan ends. Between the first eviction and ungating it is continued in any case.
+    /// Records whether a call before the first eviction, or a call for a member, got no answer (`is_unanswered`). Returns true if none of
+    /// these calls has got one for so long that the plan ends. Between the first eviction and ungating the plan continues without a time
+    /// limit.
     pub(super) fn is_unanswered_for_too_long(&mut self, is_unanswered: bool, now: Instant) -> bool {
         if !is_unanswered {
             self.unanswered_since = None;

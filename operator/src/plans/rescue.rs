@@ -61,14 +61,14 @@ impl AddonRescue {
         }
     }
 
-    /// Returns true if the pod could have been bound for so long that the next add-on has its turn.
+    /// Returns true if the pod could have been bound for a minute, so that the next add-on has its turn. The first call begins this minute.
     pub(super) fn has_had_its_turn(&mut self, now: Instant) -> bool {
         now.duration_since(*self.fits_since.get_or_insert(now)) >= TURN
     }
 }
 
 impl Flight {
-    /// Turns the plan into one for a critical add-on, which reserves its placement with the priority of critical pods.
+    /// Turns the plan into one for a critical add-on: `rescue` is its additional state, and its priority becomes that of critical pods.
     #[must_use]
     pub fn rescuing(mut self, rescue: AddonRescue) -> Self {
         self.priority = rescue::rank(self.plan.preemptor.priority);
@@ -76,7 +76,8 @@ impl Flight {
         self
     }
 
-    /// Returns the preemptor's own priority, which decides whether budgets are guaranteed against it.
+    /// Returns the priority of the preemptor itself, which decides whether budgets are guaranteed against it. For a critical add-on it may
+    /// be lower than the priority of the plan.
     pub fn own_priority(&self) -> i32 {
         if self.rescue.is_some() { self.plan.preemptor.priority } else { self.priority }
     }
@@ -92,7 +93,7 @@ impl Flight {
         self.rescue.as_ref().is_some_and(|rescue| rescue.keeps)
     }
 
-    /// Ends the reservation of the node, possibly before the plan ends.
+    /// Ends the reservation of the node for a critical add-on, possibly before the plan ends. Does nothing if the plan reserves no node.
     pub(super) fn release_node(&mut self, out: &mut Advance) {
         if let Some(rescue) = self.rescue.as_mut().filter(|rescue| rescue.keeps) {
             rescue.keeps = false;
@@ -100,21 +101,22 @@ impl Flight {
         }
     }
 
-    /// Returns true if the node has the taint of this plan.
+    /// Returns true if the watch shows the taint of this plan on its node.
     fn shows_taint(&self, cluster: &Cluster) -> bool {
         let taint = taint(&self.plan.preemptor.uid);
         let node = self.tainted_node().and_then(|node| cluster.node(node));
         node.is_some_and(|node| node.taints.contains(&taint))
     }
 
-    /// Returns the command that adds the taint of this plan to its node, or removes it.
+    /// Returns the command that adds the taint of this plan to its node (`add`), or removes it; `None` if the plan uses no taint.
     fn taint_command(&self, add: bool) -> Option<Command> {
         let node = self.tainted_node()?.into();
         let plan = Some(self.plan.id.clone());
         Some(Command::Taint { node, uid: self.plan.preemptor.uid.as_str().into(), add, plan })
     }
 
-    /// Reserves the placements of the members by nominations and by the taint.
+    /// Adds to `out` the nominations of members that are missing, and for a critical add-on the taint of its node, which together reserve
+    /// the placements.
     pub(super) fn maintain_reservations(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) {
         let shown = self.shows_taint(cluster);
         if let Some(rescue) = self.rescue.as_mut().filter(|rescue| rescue.taint)
@@ -124,18 +126,18 @@ impl Flight {
             rescue.add.start();
             out.commands.extend(self.taint_command(true));
         }
-        self.reserve(cluster, clock, out);
+        self.nominate_members(cluster, clock, out);
     }
 
-    /// Returns true if the placements of all members are reserved.
+    /// Returns true if the placements of all members are reserved by nominations, and by the taint if the plan uses one.
     pub(super) fn are_placements_reserved(&self, cluster: &Cluster) -> bool {
         let taint = self.rescue.as_ref().filter(|rescue| rescue.taint);
         let tainted = taint.is_none_or(|rescue| matches!(rescue.add, Call::Done(_)) || self.shows_taint(cluster));
         tainted && self.members.iter().all(|member| super::reserved(cluster, member))
     }
 
-    /// Removes the taint. Returns true if it is removed, or if its removal failed too often and is left to the sweep of
-    /// stray taints.
+    /// Removes the taint from the node. Returns true if it is removed or the plan uses none, or if its removal failed too often and is left
+    /// to the sweep of stray taints.
     pub(super) fn untaint(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) -> bool {
         let shown = self.shows_taint(cluster);
         let exists = self.tainted_node().is_some_and(|node| cluster.node(node).is_some());
@@ -154,7 +156,7 @@ impl Flight {
         false
     }
 
-    /// Records the result of adding or removing the taint.
+    /// Records whether the call succeeded (`ok`) that added the taint (`add`) or removed it.
     pub fn taint_answered(&mut self, add: bool, ok: bool, now: Instant) {
         if let Some(rescue) = &mut self.rescue {
             let call = if add { &mut rescue.add } else { &mut rescue.remove };
@@ -162,9 +164,9 @@ impl Flight {
         }
     }
 
-    /// Returns how a plan for a critical add-on ends if nothing is left to do: the pod was deleted or is bound, or the
-    /// time limit is reached.
-    pub(super) fn rescue_overtaken(&self, cluster: &Cluster, clock: Clock) -> Option<Ending> {
+    /// Returns how a plan for a critical add-on ends if nothing is left to do: the pod was deleted or is bound, or the time limit of ten
+    /// minutes is reached. `None` if it continues.
+    pub(super) fn addon_ending_if_obsolete(&self, cluster: &Cluster, clock: Clock) -> Option<Ending> {
         self.rescue.as_ref()?;
         let member = self.members.first()?;
         let ending = |state, message: String| Some(Ending { state, message: message.into(), again: false });
@@ -185,7 +187,7 @@ impl Flight {
         }
     }
 
-    /// Returns true if the critical add-on was not bound within the time limit.
+    /// Returns true if the time limit of a plan for a critical add-on, ten minutes, is reached.
     fn is_late(&self, clock: Clock) -> bool {
         let planned = self.plan.planned_at.as_ref().map_or(clock.epoch_seconds, |time| time.0.as_second());
         // Either clock may show that the limit is reached: the wall clock may have been changed, and a new leader's
@@ -194,9 +196,9 @@ impl Flight {
             || clock.now.duration_since(self.started) >= LONGEST
     }
 
-    /// Returns the reason why the plan must not evict a victim any more: the victim has become critical, or the
-    /// preemptor is not a critical add-on any more.
-    pub(super) fn must_stay(&self, model: &Model) -> Option<Sentence> {
+    /// Returns the reason why a plan for a critical add-on must evict no pod any more: a victim has become critical, or the preemptor is
+    /// not a critical add-on any more. `None` if it may, and for any other plan.
+    pub(super) fn why_addon_must_not_evict(&self, model: &Model) -> Option<Sentence> {
         let rescue = self.rescue.as_ref()?;
         let key = self.preemptor.key();
         if let Some(pod) = model.cluster.pod(key).filter(|pod| !rescue.terms.evicts_for(pod)) {

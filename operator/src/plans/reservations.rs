@@ -14,25 +14,25 @@ const SHOWN: Duration = Duration::from_secs(2);
 /// is withdrawn within some seconds.
 const KEPT: Duration = Duration::from_secs(10);
 
-/// The reservations of plans that have ended, by UID of the pod, with the time of the end.
+/// The reservations of plans that have ended and still last for some seconds, by UID of the member, with the time of the plan's end.
 #[derive(Debug, Default)]
 pub struct EndedReservations(BTreeMap<SmolStr, Instant>);
 
 impl Flight {
-    /// Returns true if the plan reserves its placements.
+    /// Returns true if the plan reserves its placements: it is neither ending nor postponed.
     fn reserves(&self) -> bool {
         self.ending.is_none() && !self.is_postponed()
     }
 
-    /// Returns true if the plan is ending and its members stay nominated for their next plan.
+    /// Returns true if the plan is ending without success and its members stay nominated, because a next plan is made for them.
     fn stays_nominated(&self) -> bool {
         let for_next = |ending: &Ending| ending.again || !self.refused.is_empty();
         self.ending.as_ref().is_some_and(|ending| ending.state != PlanState::Completed && for_next(ending))
     }
 
-    /// Returns what the plan reserves for a member; `None` if only the member's nomination counts. A postponed plan reserves nothing,
-    /// because it may be postponed for a day. A cancelled plan withdraws its nominations, and the capacity is available before the watch
-    /// shows that.
+    /// Returns the reservation that the plan has in the model for a member; `None` if it has none, so that only the member's nomination
+    /// counts. A postponed plan reserves nothing, because it may be postponed for a day. For a cancelled plan it is `Withdrawn`: the
+    /// capacity is available before the watch shows that the nomination was withdrawn.
     pub(super) fn reservation(&self, cluster: &Cluster, member: &PlannedMember) -> Option<Reservation> {
         let has_evicted_none = self.plan.state == PlanState::Planned || !self.evicts();
         match &self.ending {
@@ -51,8 +51,8 @@ impl Flight {
 }
 
 impl Flights {
-    /// Writes what a plan reserves into the model. If anything changed, the plan is advanced again in the next pass, and the checks of the
-    /// other plans on its nodes are repeated.
+    /// Writes what the plan of this preemptor reserves into the model. If anything changed, the plan is advanced again in the next pass,
+    /// and the checks of the other plans on its nodes are repeated.
     pub fn reserve(&mut self, preemptor: &Preemptor, cluster: &mut Cluster) {
         let Some(flight) = self.get(preemptor) else { return };
         let mut changed = false;
@@ -68,28 +68,29 @@ impl Flights {
             };
         }
         if changed {
-            self.reserves_differently(preemptor);
+            self.reservation_changed(preemptor);
         }
     }
 
-    /// Returns true if the plan of another preemptor reserves capacity for this pod.
+    /// Returns true if the plan of another preemptor reserves capacity for the pod with this UID.
     fn another_reserves(&self, preemptor: &Preemptor, uid: &str) -> bool {
         let mut others = self.with_pod(uid).filter(|other| other.preemptor != *preemptor);
-        others.any(|other| other.reserves() && other.places(uid))
+        others.any(|other| other.reserves() && other.has_member(uid))
     }
 }
 
 impl EndedReservations {
-    /// Records that a plan has ended, whose reservations are in the model.
+    /// Records that this plan has ended at `now`, while its reservations are still in the model.
     pub fn note(&mut self, flight: &Flight, now: Instant) {
         self.0.extend(flight.members.iter().map(|member| (member.uid.clone(), now)));
     }
 
-    /// Removes the reservations that have ended from the model, unless the pod has another plan. Returns the names of their nodes.
+    /// Removes the reservations of ended plans from the model whose time has passed, unless the pod has another plan. Returns the names of
+    /// their nodes.
     pub fn expire(&mut self, flights: &Flights, cluster: &mut Cluster, now: Instant) -> Vec<SmolStr> {
         let mut nodes = Vec::new();
         self.0.retain(|uid, since| {
-            if flights.with_pod(uid).any(|flight| flight.places(uid)) {
+            if flights.with_pod(uid).any(|flight| flight.has_member(uid)) {
                 return false;
             }
             let age = now.saturating_duration_since(*since);

@@ -20,13 +20,13 @@ impl Flight {
     pub fn check_resumed(&mut self, model: &Model, context: &Context) {
         let units = self.plan.victims.iter().enumerate();
         let unsound: Vec<(usize, Sentence)> =
-            units.filter_map(|(index, unit)| Some((index, self.unsound(model, index, unit)?))).collect();
+            units.filter_map(|(index, unit)| Some((index, self.why_not_to_evict(model, index, unit)?))).collect();
         let problem = (self.wrong_preemptor(model).map(Sentence::from))
             .or_else(|| self.foreign_member(model).map(Sentence::from))
             .or_else(|| self.wrong_domain(model).map(Sentence::from))
-            .or_else(|| self.must_stay(model))
+            .or_else(|| self.why_addon_must_not_evict(model))
             .or_else(|| unsound.first().map(|(_, why)| why.clone()))
-            .or_else(|| self.guarded_now(model))
+            .or_else(|| self.violated_budget(model))
             .or_else(|| self.misfit(model, context).map(Sentence::from));
         let Some(problem) = problem else { return };
         let unsound: BTreeSet<usize> = unsound.into_iter().map(|(index, _)| index).collect();
@@ -35,14 +35,14 @@ impl Flight {
         self.drop_plan(PlanState::Cancelled, resumed::not_valid(problem));
     }
 
-    /// Returns the reason if a plan that may still evict pods is not for this preemptor any more: a priority class can be deleted and
-    /// created again with another value or policy.
+    /// Returns the reason if a plan that may still evict pods must not do so for its preemptor any more: it was deleted, replaced, or may
+    /// not preempt with the plan's priority. A priority class can be deleted and created again with another value or policy.
     pub(super) fn changed_preemptor(&self, model: &Model) -> Option<String> {
         let may_evict = self.plan.state <= PlanState::Evicting && self.evicts();
         if may_evict { self.wrong_preemptor(model) } else { None }
     }
 
-    /// Returns true if the preemptor is a PodGroup whose priority and policy are unknown, because its class does not exist.
+    /// Returns true if the preemptor is a PodGroup whose priority and policy are unknown, because its PriorityClass does not exist.
     fn lacks_class(&self, model: &Model) -> bool {
         match &self.preemptor {
             Preemptor::Group(key) => model.cluster.group(key).is_some_and(|group| group.class_problem.is_some()),
@@ -51,7 +51,7 @@ impl Flight {
     }
 
     /// Returns the reason if the preemptor is not the one for which the plan was made, or may not preempt with its priority any more. A
-    /// class that does not exist for a moment is no reason.
+    /// PriorityClass that does not exist for a moment is no reason.
     fn wrong_preemptor(&self, model: &Model) -> Option<String> {
         let (said, cluster) = (&self.plan.preemptor, &model.cluster);
         let found = match &self.preemptor {
@@ -72,7 +72,7 @@ impl Flight {
         (now != said.priority).then(|| resumed::priority_changed(now, said.priority))
     }
 
-    /// Returns the reason if a placed pod that exists does not belong to the preemptor.
+    /// Returns the reason if a pod that the plan places does not belong to the preemptor.
     fn foreign_member(&self, model: &Model) -> Option<String> {
         let own = |pod: &Pod| match &self.preemptor {
             Preemptor::Group(key) => pod.group_key().is_some_and(|group| group == *key),
@@ -83,8 +83,9 @@ impl Flight {
         Some(resumed::foreign_member(&foreign.key))
     }
 
-    /// Returns the reason why a unit must not be evicted for this plan.
-    fn unsound(&self, model: &Model, index: usize, unit: &StoredVictim) -> Option<Sentence> {
+    /// Returns the reason why the resumed plan must not evict `unit`, its victim at this index: one of its pods is now static, protected,
+    /// critical, not of lower priority or of another unit of eviction, or the PodGroup has more pods. `None` if it may.
+    fn why_not_to_evict(&self, model: &Model, index: usize, unit: &StoredVictim) -> Option<Sentence> {
         let cluster = &model.cluster;
         let key = ObjectKey::new(&unit.namespace, &unit.name);
         let planned: BTreeSet<&str> = self.victims.iter().filter(|v| v.unit == index).map(|v| v.uid.as_str()).collect();
@@ -120,8 +121,8 @@ impl Flight {
         grown.then(|| resumed::group_has_grown(&key, &uid))
     }
 
-    /// Returns the reason if the evictions of the remaining victims would violate a guaranteed budget.
-    fn guarded_now(&self, model: &Model) -> Option<Sentence> {
+    /// Returns the reason if the evictions of the remaining victims would violate a budget that is guaranteed against the preemptor.
+    fn violated_budget(&self, model: &Model) -> Option<Sentence> {
         let guarded = |pod: &&Pod| model.threshold(pod).is_some_and(|threshold| threshold > self.own_priority());
         let here = self.victims.iter().filter_map(|v| current(&model.cluster, &v.pod, &v.uid));
         let breaches = model.breaches(here.filter(|pod| pod.live()).filter(guarded), &BTreeMap::new());
@@ -136,6 +137,6 @@ impl Flight {
         if self.plan.state >= PlanState::Ungating {
             return None;
         }
-        self.fits_then(&model.cluster, context).err()
+        self.fits_after_terminations(&model.cluster, context).err()
     }
 }

@@ -9,20 +9,20 @@ use giveway_crds::wording::conditions::plan::{self, AddonStep, NamedPreemptor, P
 use giveway_planner::Preemptor;
 use giveway_planner::model::MAX_GRACEFUL_TERMINATION;
 
-/// Returns the preemptor of a plan in the form that sentences take.
-pub fn named(flight: &Flight) -> NamedPreemptor<'_> {
+/// Returns the preemptor of a plan in the form in which sentences name it.
+pub fn named_preemptor(flight: &Flight) -> NamedPreemptor<'_> {
     let is_group = matches!(flight.preemptor, Preemptor::Group(_));
     NamedPreemptor { is_group, key: flight.preemptor.key(), uid: &flight.plan.preemptor.uid }
 }
 
-/// Returns the message for a victim. `kind` is the kind of its unit; `shortened` is its own grace period in seconds if
-/// the eviction shortened it.
+/// Returns the message for a victim pod. `kind` and `priority` are those of its unit of eviction, `Pod` or `PodGroup`; `shortened` is the
+/// pod's own grace period in seconds if the eviction shortened it.
 pub fn victim_message(flight: &Flight, kind: &str, priority: i32, shortened: Option<i64>) -> Sentence {
     let longest = if flight.rescue.is_some() { LONGEST_GRACE } else { MAX_GRACEFUL_TERMINATION };
     let grace = shortened.map(|own| ShortenedGrace { own, longest });
     match flight.rescue {
-        Some(_) => disruption::preempted_by_addon(named(flight), flight.own_priority(), grace),
-        None => disruption::preempted(named(flight), flight.priority, kind == "PodGroup", priority, grace),
+        Some(_) => disruption::preempted_by_addon(named_preemptor(flight), flight.own_priority(), grace),
+        None => disruption::preempted(named_preemptor(flight), flight.priority, kind == "PodGroup", priority, grace),
     }
 }
 
@@ -38,7 +38,7 @@ pub fn preemptor_reference(flight: &Flight) -> PreemptorReference {
     }
 }
 
-/// Returns what sentences say about a plan: its preemptor, its victims and what was evicted.
+/// Returns the numbers and names that sentences about a plan contain: its preemptor, its victims and how many evictions were accepted.
 pub fn effect(flight: &Flight) -> PlanEffect<'_> {
     let (plan, cost) = (&flight.plan, &flight.plan.cost);
     let addon = flight.rescue.as_ref().map(|rescue| AddonStep {
@@ -48,7 +48,7 @@ pub fn effect(flight: &Flight) -> PlanEffect<'_> {
     });
     PlanEffect {
         state: plan.state,
-        preemptor: named(flight),
+        preemptor: named_preemptor(flight),
         priority: flight.own_priority(),
         members: flight.members.len(),
         domain: plan.domain.as_ref(),

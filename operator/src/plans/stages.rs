@@ -18,18 +18,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Flight {
-    /// Returns true if the planner may be asked now whether a better plan exists. It is not asked twice about the same
-    /// version of the model.
-    pub(super) fn looks(&mut self, Now { model, clock, limits, .. }: Now<'_>) -> bool {
+    /// Returns true if the planner may be asked now whether a better plan than this one exists, and then records that it is asked: at most
+    /// once per second, not twice about the same version of the model, and only if the limits of the pass permit it.
+    pub(super) fn may_ask_planner_again(&mut self, Now { model, clock, limits, .. }: Now<'_>) -> bool {
         let since = |(at, version)| version != model.version && clock.now.duration_since(at) >= LOOK;
-        let looks = limits.look && self.looked.is_none_or(since);
+        let looks = limits.may_compare && self.looked.is_none_or(since);
         if looks {
             self.looked = Some((clock.now, model.version));
         }
         looks
     }
 
-    /// Advances a plan in state `Planned`: reserves capacity, and starts the evictions when they are due.
+    /// Advances a plan in state `Planned`: reserves its placements, and begins the state `Evicting` when the first evictions are due, or
+    /// `WaitingForVictims` if it has no victims. Cancels a plan that is outdated.
     pub(super) fn planned(&mut self, now: Now<'_>, out: &mut Advance) {
         let Now { model, context, clock, .. } = now;
         let cluster = &model.cluster;
@@ -41,7 +42,7 @@ impl Flight {
             let begins = self.is_due(cluster, clock) && any_may_start;
             // A postponed plan reserves nothing. It is checked from time to time, and always right before it starts.
             let is_new_version = self.looked.is_none_or(|(_, version)| version != model.version);
-            if is_new_version && (begins || !self.postponed || self.looks(now)) {
+            if is_new_version && (begins || !self.postponed || self.may_ask_planner_again(now)) {
                 self.looked = Some((clock.now, model.version));
                 if let Some(message) = self.outdated(model, context) {
                     self.drop_plan(PlanState::Cancelled, message);
@@ -59,7 +60,7 @@ impl Flight {
                 self.drop_plan(PlanState::Cancelled, plan_end::fewer_victims());
                 return;
             }
-        } else if let Err(why) = self.fits_then(cluster, context) {
+        } else if let Err(why) = self.fits_after_terminations(cluster, context) {
             self.drop_plan(PlanState::Cancelled, plan_end::became_infeasible(&why));
             return;
         }
@@ -78,13 +79,14 @@ impl Flight {
         }
     }
 
-    /// Returns true if no pod is evicted before the API server has stored the current state of the plan in this leader's term.
+    /// Returns true if the plan's evictions wait until the API server has confirmed in this leader's term that the current state of the
+    /// plan is stored.
     pub fn waits_for_storing(&self) -> bool {
         let is_stored = self.stored.is_some_and(|stored| stored >= self.plan.state);
         self.evicts() && self.plan.state <= PlanState::Evicting && !is_stored
     }
 
-    /// Returns true if evictions may start: the plan is stored, and the delay of its preemptor has passed.
+    /// Returns true if evictions may start: the plan is stored, and the preemption delay of its PodGroup has passed.
     pub(super) fn is_due(&self, cluster: &Cluster, clock: Clock) -> bool {
         let delay = self.delay_seconds(cluster);
         // Without a delay the clock does not matter.
@@ -96,18 +98,20 @@ impl Flight {
         self.plan.planned_at.as_ref().map_or(0, |t| t.0.as_second())
     }
 
-    /// Marks a new plan as postponed if its delay has not passed, so that it reserves nothing.
+    /// Marks the plan as postponed, so that it reserves nothing, if it has victims and its PodGroup's preemption delay has not passed.
+    /// Otherwise removes this mark.
     pub fn postpone_until_due(&mut self, cluster: &Cluster, clock: Clock) {
         let due = self.planned_epoch().saturating_add(self.delay_seconds(cluster));
         self.postponed = self.evicts() && clock.epoch_seconds < due;
     }
 
-    /// Returns true if a plan with evictions of this preemptor is delayed.
+    /// Returns true if the plan has victims and its PodGroup has a preemption delay, whether or not the delay has passed.
     pub fn is_delayed(&self, cluster: &Cluster) -> bool {
         self.evicts() && self.delay_seconds(cluster) > 0
     }
 
-    /// Returns how many seconds the evictions are delayed: the PodGroup's `preemptionDelaySeconds`; 0 for a pod.
+    /// Returns for how many seconds after the plan was made its evictions are delayed: the PodGroup's `preemptionDelaySeconds`; 0 for a
+    /// pod.
     fn delay_seconds(&self, cluster: &Cluster) -> i64 {
         match &self.preemptor {
             Preemptor::Group(key) => cluster.group(key).map_or(0, |g| i64::from(g.delay_seconds)),
@@ -115,13 +119,14 @@ impl Flight {
         }
     }
 
-    /// Nominates nodes for members whose nomination is missing or was cleared.
-    pub(super) fn reserve(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) {
+    /// Adds to `out` the nominations of members whose nomination is missing or was cleared, except of members whose nominations exclude
+    /// each other.
+    pub(super) fn nominate_members(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) {
         let (preemptor, priority, plan) = (self.preemptor.clone(), self.priority, self.plan.id.clone());
         let mutual_exclusion = self.mutual_exclusion.as_ref();
         for member in &mut self.members {
             let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
-            if mutual_exclusion.is_some_and(|mutual_exclusion| mutual_exclusion.holds(&member.uid)) {
+            if mutual_exclusion.is_some_and(|mutual_exclusion| mutual_exclusion.contains(&member.uid)) {
                 continue;
             }
             if pod.node.is_some() || !pod.live() || pod.nominated_node.as_deref() == Some(member.node.as_str()) {
@@ -134,7 +139,8 @@ impl Flight {
         }
     }
 
-    /// Advances a plan whose victims are terminating, until the members fit.
+    /// Advances a plan in state `WaitingForVictims`: begins the state `Ungating` when the members fit and their placements are reserved.
+    /// Cancels the plan if the members will not fit, or if other capacity has become free meanwhile.
     pub(super) fn await_victims(&mut self, now: Now<'_>) {
         let Now { model, context, clock, .. } = now;
         let cluster = &model.cluster;
@@ -168,7 +174,7 @@ impl Flight {
             if self.are_placements_reserved(cluster) {
                 self.plan.state = PlanState::Ungating;
             }
-        } else if clock.now.duration_since(since) >= PATIENCE && self.looks(now) {
+        } else if clock.now.duration_since(since) >= PATIENCE && self.may_ask_planner_again(now) {
             // The containers of all victims that still exist have ended, so that they use no capacity that the members
             // need: the plan keeps its placements and waits no longer.
             if self.still_fits(cluster, &placements, context, &BTreeSet::new()).is_ok() {

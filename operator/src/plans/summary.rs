@@ -18,13 +18,13 @@ thread_local! {
     pub(crate) static VISITS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Counts the visit of a plan for a test.
-pub(super) fn visit() {
+/// Counts, only in tests, that a plan was looked up or summarized.
+pub(super) fn count_visit() {
     #[cfg(test)]
     VISITS.set(VISITS.get() + 1);
 }
 
-/// What is asked about a plan.
+/// The answers to the questions about one plan.
 #[derive(Debug, Default)]
 struct Summary {
     /// The victims that count as terminating although the cluster does not show it: UID, and the highest priority of a preemptor for which
@@ -41,21 +41,22 @@ struct Summary {
 }
 
 impl From<&Flight> for Summary {
+    /// Summarizes a plan.
     fn from(flight: &Flight) -> Self {
-        visit();
+        count_visit();
         let some_left = flight.victims.iter().any(|victim| !victim.leaves);
         let departing = flight.seen_as_terminating().filter(|_| some_left);
         Self {
             departing: departing.map(|(uid, most)| (uid.clone(), most)).collect(),
             rehearsed: flight.plan.state >= PlanState::Evicting,
-            starting: flight.plan.state <= PlanState::Evicting || flight.under_way().next().is_some(),
+            starting: flight.plan.state <= PlanState::Evicting || flight.evictions_under_way().next().is_some(),
             keeps_node: flight.keeps_node(),
             evicts_for: flight.evicts().then_some(flight.priority),
         }
     }
 }
 
-/// The summaries, and the plans by their answers.
+/// The summaries of all plans, and for each question the plans to which it applies.
 #[derive(Debug, Default)]
 struct Indexes {
     summaries: BTreeMap<Preemptor, Summary>,
@@ -69,7 +70,7 @@ struct Indexes {
 }
 
 impl Indexes {
-    /// Replaces the summary of a plan; `None` if the plan was removed.
+    /// Replaces the summary of the plan of this preemptor in the indexes; `None` if the plan was removed.
     fn update(&mut self, preemptor: Preemptor, summary: Option<Summary>) {
         let before = self.summaries.remove(&preemptor).and_then(|before| before.evicts_for);
         if let Some(priority) = before
@@ -100,7 +101,8 @@ impl Indexes {
     }
 }
 
-/// Plans by preemptor. They can be read like a map, and changed only through the functions of this type.
+/// The plans in flight by preemptor, with their summaries. They can be read like a map, and changed only through the functions of this
+/// type.
 #[derive(Debug, Default)]
 pub(super) struct Summarized {
     all: BTreeMap<Preemptor, Flight>,
@@ -110,6 +112,7 @@ pub(super) struct Summarized {
 impl Deref for Summarized {
     type Target = BTreeMap<Preemptor, Flight>;
 
+    /// Returns the plans by preemptor, for reading.
     fn deref(&self) -> &Self::Target {
         &self.all
     }
@@ -153,17 +156,19 @@ impl Summarized {
 }
 
 impl Flights {
-    /// Returns the UIDs of the pods that a preemptor of this priority sees as terminating although the cluster does not show it.
+    /// Returns the UIDs of the victims that a preemptor of this priority sees as terminating although the cluster does not show it.
     pub fn departing(&self, priority: i32) -> BTreeSet<SmolStr> {
         self.departing_if(|_, most| priority <= most)
     }
 
-    /// Returns the UIDs of the pods that plans evict, except those of plans that may still be rejected.
+    /// Returns the UIDs of the victims of all plans that are evicted for certain: victims of plans whose rehearsal has succeeded, and those
+    /// that are evicted in any case.
     pub fn departing_for_certain(&self) -> BTreeSet<SmolStr> {
         self.departing_if(|plan, most| plan.rehearsed || most == i32::MAX)
     }
 
-    /// Returns the UIDs of the victims that count as terminating, by their plan and the highest priority of a preemptor for which they count.
+    /// Returns the UIDs of the victims that count as terminating and for which `counts` returns true. Its arguments are the summary of the
+    /// plan and the highest priority of a preemptor for which the victim counts.
     fn departing_if(&self, counts: impl Fn(&Summary, i32) -> bool) -> BTreeSet<SmolStr> {
         let indexes = self.all.indexes();
         let plans = indexes.departing.iter().filter_map(|preemptor| indexes.summaries.get(preemptor));
@@ -179,13 +184,13 @@ impl Flights {
         plans.into_iter().filter_map(move |preemptor| self.get(&preemptor))
     }
 
-    /// Returns true if a plan reserves a node for a critical add-on.
-    pub fn keep_node(&self) -> bool {
+    /// Returns true if any plan in flight reserves a node for a critical add-on.
+    pub fn any_keeps_node(&self) -> bool {
         !self.all.indexes().keeping_node.is_empty()
     }
 
     /// Returns the number of plans with victims for preemptors of this priority or a higher one.
-    pub fn with_victims(&self, priority: i32) -> usize {
+    pub fn count_with_victims(&self, priority: i32) -> usize {
         self.all.indexes().with_victims.range(priority..).map(|(_, count)| count).sum()
     }
 }

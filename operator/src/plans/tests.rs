@@ -27,7 +27,7 @@ use std::mem::take;
 const LIMITS: PlanLimits<'static> = PlanLimits {
     binding_timeout: Duration::from_secs(30),
     scheduler: SchedulerPace::UNKNOWN,
-    look: true,
+    may_compare: true,
     certain: &BTreeSet::new(),
     claimed: &BTreeMap::new(),
 };
@@ -540,13 +540,13 @@ fn of_two_equal_plans_that_do_not_fit_any_more_only_one_is_cancelled() {
         flights.reserve(preemptor, &mut world.model.cluster);
     }
     let known = Context { departing: flights.departing(100), ..Context::default() };
-    flights.advancing(&other).unwrap().advance(&world.model, &known, clock, LIMITS);
+    flights.get_mut_without_waking(&other).unwrap().advance(&world.model, &known, clock, LIMITS);
     assert!(flights.get(&other).unwrap().ending.is_some(), "only one fits");
     let mut blocked = flights.get(&one).unwrap().clone();
     blocked.advance(&world.model, &known, clock, LIMITS);
     assert!(blocked.ending.is_some(), "the other one still reserves the capacity");
     flights.reserve(&other, &mut world.model.cluster);
-    flights.advancing(&one).unwrap().advance(&world.model, &known, clock, LIMITS);
+    flights.get_mut_without_waking(&one).unwrap().advance(&world.model, &known, clock, LIMITS);
     assert_eq!(
         flights.get(&one).unwrap().ending,
         None,

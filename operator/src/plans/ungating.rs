@@ -38,9 +38,9 @@ const TELL_AGAIN: Duration = Duration::from_secs(60);
 /// Why kube-scheduler is waited for longer than the time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitForScheduler {
-    /// What it does.
+    /// What kube-scheduler does.
     pub progress: SchedulerProgress,
-    /// How many pods it binds per minute.
+    /// How many pods kube-scheduler binds per minute.
     pub bindings_per_minute: u64,
     /// When this was observed.
     pub at: Instant,
@@ -59,14 +59,13 @@ impl WaitForScheduler {
 }
 
 impl Flight {
-    /// Returns true if all members were ungated and, for a plan with victims, kube-scheduler has bound none of them for
-    /// `after`. A plan without victims is repeatedly replaced while its members are not bound, so it would never reach
-    /// that time.
+    /// Returns true if all members were ungated and kube-scheduler has made no progress with them for the time `after`; for a plan without victims,
+    /// if it is in state `Ungating`. Such a plan is repeatedly replaced while its members are not bound, so it would never reach that time.
     pub fn makes_no_progress(&self, after: Duration, now: Instant) -> bool {
         self.plan.state == PlanState::Ungating && (!self.evicts() || self.is_unbound_for(after, now))
     }
 
-    /// Returns true if kube-scheduler has bound no further member for the time `after`.
+    /// Returns true if all members were ungated and kube-scheduler has made no progress with them for the time `after`.
     pub fn is_unbound_for(&self, after: Duration, now: Instant) -> bool {
         self.binding_wait.is_some_and(|wait| now.duration_since(wait.since) >= after)
     }
@@ -75,7 +74,7 @@ impl Flight {
     pub(super) fn ungate(&mut self, now: Now<'_>, out: &mut Advance) {
         let Now { model, context, clock, limits } = now;
         let cluster = &model.cluster;
-        if let Some(why) = self.asks_for_another(cluster) {
+        if let Some(why) = self.member_asks_for_another_domain(cluster) {
             self.drop_plan(PlanState::Cancelled, why);
             return;
         }
@@ -85,7 +84,7 @@ impl Flight {
             return;
         }
         self.withdraw_blocking_nominations(cluster, clock, out);
-        let waiting = self.waiting(cluster);
+        let waiting = self.unbound_placements(cluster);
         let progress = self.scheduler_progress(now, &waiting);
         let late = match &mut self.rescue {
             // A critical add-on has a time limit of its own.
@@ -99,7 +98,7 @@ impl Flight {
         if !late && !reported {
             return;
         }
-        let looks = self.looks(now);
+        let looks = self.may_ask_planner_again(now);
         // Members whose nominations exclude each other are scheduled one after the other, possibly on other nodes than
         // planned.
         let in_turn = self.mutual_exclusion.as_ref().is_some_and(|mutual_exclusion| !mutual_exclusion.is_empty());
@@ -123,7 +122,7 @@ impl Flight {
         }
     }
 
-    /// Requests the removal of the scheduling gate of the members that have it. Returns true if there are some.
+    /// Adds to `out` the removal of the scheduling gate of the members that have it. Returns true if any member still has it.
     fn remove_gates(&mut self, cluster: &Cluster, clock: Clock, out: &mut Advance) -> bool {
         for member in &mut self.members {
             let Some(pod) = current(cluster, &member.pod, &member.uid) else { continue };
@@ -135,21 +134,22 @@ impl Flight {
         self.members.iter().any(|m| current(cluster, &m.pod, &m.uid).is_some_and(|p| p.gated && p.live()))
     }
 
-    /// Returns the placements of those members that exist, have not ended and have no node.
-    fn waiting(&self, cluster: &Cluster) -> Vec<Placement> {
+    /// Returns the placements of those members that exist, have not finished and are not bound.
+    fn unbound_placements(&self, cluster: &Cluster) -> Vec<Placement> {
         let waits =
             |p: &Placement| current(cluster, &p.pod, &p.uid).is_some_and(|pod| pod.live() && pod.node.is_none());
         self.placements().into_iter().filter(waits).collect()
     }
 
-    /// Returns true if kube-scheduler has reported on this member since the members began to be ungated.
+    /// Returns true if kube-scheduler has reported on this member (an event or condition) since the members began to be ungated.
     fn is_reported_again(&self, model: &Model, member: &Placement) -> bool {
         let since = self.ungated_at.unwrap_or(u64::MAX);
         model.scheduler_report(&member.pod).is_some_and(|report| report.decision > since)
     }
 
-    /// Returns how far kube-scheduler is with the members. The wait starts again whenever it binds a member, reports on one
-    /// for the first time, or a node that was not ready becomes ready.
+    /// Returns what kube-scheduler does with the unbound members (`waiting`) and whether it has had the time to bind them. The wait starts
+    /// again whenever it binds a member, reports on one for the first time, or a node that was not ready becomes ready. Also updates the
+    /// reason of the wait for the status.
     fn scheduler_progress(&mut self, now: Now<'_>, waiting: &[Placement]) -> SchedulerProgress {
         let Now { model, context, clock, limits } = now;
         let reported = waiting.iter().filter(|member| self.is_reported_again(model, member)).count();
@@ -181,14 +181,15 @@ impl Flight {
         progress
     }
 
-    /// Returns true if the members do not fit beside the pods on their nodes and all nominations that kube-scheduler respects.
+    /// Returns true if the unbound members (`waiting`) do not fit beside the pods on their nodes and all nominations of the same or a
+    /// higher priority, which kube-scheduler respects.
     fn is_crowded(&self, cluster: &Cluster, context: &Context, waiting: &[Placement]) -> bool {
         let context = Context { respect: Respect::SameOrHigher, ..context.clone() };
         self.still_fits(cluster, waiting, &context, &BTreeSet::new()).is_err()
     }
 
-    /// Returns true if the plan waits no longer for kube-scheduler to bind these members: kube-scheduler had the time to do that, or
-    /// makes no decisions.
+    /// Returns true if the plan waits no longer for kube-scheduler to bind the unbound members (`waiting`): kube-scheduler had the time to
+    /// do that, or makes no decisions.
     fn ends_wait(&self, progress: SchedulerProgress, model: &Model, waiting: &[Placement], now: Instant) -> bool {
         match progress {
             SchedulerProgress::Early | SchedulerProgress::Busy | SchedulerProgress::Down => false,
@@ -198,13 +199,15 @@ impl Flight {
         }
     }
 
-    /// Records the members with an error of kube-scheduler: it chose a feasible node for them and could not bind them.
+    /// Records in `unbound` those of these members about which kube-scheduler reported an error: it chose a feasible node for them and
+    /// could not bind them.
     fn note_rejected(&mut self, model: &Model, waiting: &[Placement]) {
         let rejected = waiting.iter().filter(|member| rejection(model, member).is_some());
         self.unbound = rejected.map(|p| (p.uid.clone(), p.node.clone())).collect();
     }
 
-    /// Records the members that kube-scheduler has considered and did not bind.
+    /// Records in `unbound` those of these members that kube-scheduler has considered and did not bind. `is_down` is true if kube-scheduler
+    /// does not renew its Lease.
     fn note_unbound(&mut self, model: &Model, waiting: &[Placement], progress: SchedulerProgress, is_down: bool) {
         let considered = |member: &&Placement| match (&self.rescue, progress) {
             (Some(_), _) => !is_down,
@@ -220,12 +223,12 @@ impl Flight {
     }
 }
 
-/// Returns kube-scheduler's message about a member that it could not bind to a feasible node.
+/// Returns kube-scheduler's message about a member that it could not bind to a feasible node; `None` if it reported no such error.
 fn rejection<'m>(model: &'m Model, member: &Placement) -> Option<&'m str> {
     model.scheduler_report(&member.pod).filter(|report| report.is_error).map(|report| report.message.as_str())
 }
 
-/// Returns the first member that kube-scheduler could not bind to a feasible node, and its message about it.
+/// Returns the name of the first of these members that kube-scheduler could not bind to a feasible node, and its message about it.
 fn first_rejected<'a>(model: &'a Model, waiting: &'a [Placement]) -> Option<(&'a str, &'a str)> {
     waiting.iter().find_map(|member| Some((member.pod.name.as_str(), rejection(model, member)?)))
 }

@@ -43,15 +43,15 @@ impl Flight {
         }
     }
 
-    /// Records that the plan cannot be stored any more, because otherwise it would wait for its first confirmation
-    /// without end.
-    pub fn is_not_written(&mut self) {
+    /// Records the plan as stored although its `Preemption` cannot be written any more or was deleted, because otherwise the plan would
+    /// wait for the first confirmation without end.
+    pub fn stop_waiting_for_storing(&mut self) {
         self.stored.get_or_insert(self.plan.state);
     }
 
-    /// Returns the remaining pods of PodGroups in mode `PodGroup` of which the plan evicted some pods, except in
-    /// protected namespaces.
-    fn rest(&self, model: &Model) -> Vec<RemainingPods> {
+    /// Returns, for each PodGroup in mode `PodGroup` of which the plan evicted some pods, its pods that were not evicted. PodGroups in
+    /// protected namespaces are left out.
+    fn remaining_pods(&self, model: &Model) -> Vec<RemainingPods> {
         let guaranteed = self.guarded_units(model);
         let of = |unit: usize| {
             let pods = self.victims.iter().filter(|victim| victim.unit == unit && !victim.accepted);
@@ -70,7 +70,7 @@ impl Flight {
     }
 
     /// Cancels the plan's requested evictions that were not sent to the API server yet.
-    pub fn hold(&mut self) {
+    pub fn withdraw_unsent_evictions(&mut self) {
         // While the watches are broken no call is made.
         self.unanswered_since = None;
         if self.victims.iter().any(|victim| victim.call.pending()) {
@@ -78,8 +78,8 @@ impl Flight {
         }
     }
 
-    /// Withdraws nominations and taints, hands over the remaining pods of partially disrupted PodGroups, and ends the
-    /// plan.
+    /// Carries out the `ending` of the plan: withdraws nominations and taints, hands over the remaining pods of partially disrupted
+    /// PodGroups, and then sets `out.ended`. It is called in each pass until all of that is done.
     pub(super) fn wind_down(&mut self, model: &Model, clock: Clock, ending: Ending, out: &mut Advance) {
         let cluster = &model.cluster;
         let untainted = self.untaint(cluster, clock, out);
@@ -91,7 +91,7 @@ impl Flight {
             return;
         }
         if !self.handed_over {
-            out.rest = self.rest(model);
+            out.rest = self.remaining_pods(model);
             if !out.rest.is_empty() {
                 return;
             }

@@ -28,7 +28,7 @@ impl Housekeeping {
             return commands;
         }
         self.looked_for_nominations = Some(now);
-        let is_member = |uid: &str| flights.with_pod(uid).any(|flight| flight.places(uid));
+        let is_member = |uid: &str| flights.with_pod(uid).any(|flight| flight.has_member(uid));
         for pod in model.cluster.unbound().filter(|p| p.nominated_node.is_some()) {
             let node = pod.nominated_node.as_deref().unwrap_or_default();
             let rescued = || model.plans.nominated(&pod.uid, node, clock.epoch_seconds - LATELY);

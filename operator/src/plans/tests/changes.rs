@@ -333,13 +333,13 @@ fn a_postponed_plan_is_checked_once_a_second_and_always_before_its_first_evictio
     assert_eq!(why(&mut run), None, "it was looked at just now");
     run.later(1);
     assert_eq!(why(&mut run).as_deref(), Some("Capacity became free; no pod was evicted."));
-    // Many postponed plans must not delay the plans that are carried out: if `look` is false, a postponed plan is
+    // Many postponed plans must not delay the plans that are carried out: if `may_compare` is false, a postponed plan is
     // checked only when it starts.
     let mut run = Run::new();
     run.delayed(2, 10);
     run.step();
     run.world.node("n3", 1).node("n4", 1);
-    let limits = PlanLimits { look: false, ..LIMITS };
+    let limits = PlanLimits { may_compare: false, ..LIMITS };
     for second in [9, 10] {
         let clock = Clock { now: run.now + Duration::from_secs(second), epoch_seconds: i64::try_from(second).unwrap() };
         let ended = run.flight.advance(&run.world.model, &Context::default(), clock, limits).ended;

@@ -56,7 +56,7 @@ fn pass(run: &mut Run, rates: &mut Rates) -> Vec<String> {
     for _ in 0..2 {
         let mut tally = rates.tally(run.now);
         let mut going = crate::limits::rates::Need::new();
-        for (namespace, uid) in run.flight.under_way().filter(|(_, uid)| !rates.counts(uid)) {
+        for (namespace, uid) in run.flight.evictions_under_way().filter(|(_, uid)| !rates.counts(uid)) {
             let _ = uid;
             *going.entry(namespace.clone()).or_default() += 1;
         }

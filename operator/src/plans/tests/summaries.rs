@@ -67,12 +67,12 @@ fn compare(flights: &Flights) {
         let surely = flights.values().filter(some_left).flat_map(Flight::departing_for_certain);
         assert_eq!(flights.departing_for_certain(), surely.cloned().collect::<BTreeSet<SmolStr>>());
         let counts = |flight: &&Flight| flight.evicts() && flight.priority >= priority;
-        assert_eq!(flights.with_victims(priority), flights.values().filter(counts).count());
+        assert_eq!(flights.count_with_victims(priority), flights.values().filter(counts).count());
     }
-    assert_eq!(flights.keep_node(), flights.values().any(Flight::keeps_node));
+    assert_eq!(flights.any_keeps_node(), flights.values().any(Flight::keeps_node));
     let awake: BTreeSet<&Preemptor> = flights.awake().collect();
     let starts = |flight: &&Flight| {
-        let is_under_way = flight.under_way().count() > 0;
+        let is_under_way = flight.evictions_under_way().count() > 0;
         flight.plan.state <= PlanState::Evicting || is_under_way || awake.contains(&flight.preemptor)
     };
     let starting: Vec<&Preemptor> = flights.starting().map(|flight| &flight.preemptor).collect();
@@ -96,7 +96,10 @@ fn the_answers_are_those_of_a_scan_after_any_changes() {
             1 => flights.insert(plan_of(number, now), &mut cluster),
             2 => flights.all_mut().for_each(|flight| change(flight, &mut random, now)),
             3 => drop(flights.take_due(now)),
-            4 | 5 => flights.advancing(&preemptor).into_iter().for_each(|flight| change(flight, &mut random, now)),
+            4 | 5 => flights
+                .get_mut_without_waking(&preemptor)
+                .into_iter()
+                .for_each(|flight| change(flight, &mut random, now)),
             _ => flights.get_mut(&preemptor).into_iter().for_each(|flight| change(flight, &mut random, now)),
         }
         if step % 3 == 0 {
@@ -117,14 +120,14 @@ fn a_question_examines_the_plans_that_have_changed_and_no_others() {
     let visits = |flights: &Flights| {
         let before = VISITS.get();
         flights.departing(50);
-        flights.with_victims(50);
-        assert!(!flights.keep_node());
+        flights.count_with_victims(50);
+        assert!(!flights.any_keeps_node());
         assert_eq!(flights.starting().count(), flights.awake().count());
         VISITS.get() - before
     };
     visits(&flights);
     assert_eq!(visits(&flights), 0);
-    flights.advancing(&preemptor(7)).unwrap().checked = None;
+    flights.get_mut_without_waking(&preemptor(7)).unwrap().checked = None;
     assert_eq!(visits(&flights), 1, "summarized once");
     flights.get_mut(&preemptor(7)).unwrap().checked = None;
     assert_eq!(visits(&flights), 2, "summarized once, and looked up because it is awake");
