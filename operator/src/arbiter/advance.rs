@@ -211,7 +211,7 @@ impl Arbiter {
             }
             let group = self.group_of_unit(victim);
             // The status of a PodGroup with a departure already shows the cause.
-            if let Some(group) = group.filter(|group| !self.departures.holds(group)) {
+            if let Some(group) = group.filter(|group| !self.departures.has_departure_of(group)) {
                 self.statuses.dirty.insert(group.clone());
                 let plan = flight.plan.id.clone();
                 let (preemptor, reason) = (Some(plans::preemptor_reference(&flight)), Reason::PreemptionByScheduler);

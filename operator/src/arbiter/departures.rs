@@ -108,7 +108,7 @@ impl Arbiter {
                 None => self.end_stored_plan(&id, resumed::departure_without_group().to_owned(), clock),
             }
         }
-        self.departures.resumed();
+        self.departures.complete_resumption();
     }
 
     /// Advances departures, and ends those that are finished.
@@ -202,8 +202,8 @@ impl Arbiter {
     /// Publishes an event on a PodGroup in mode `PodGroup` of which kube-scheduler preempted a pod: why its other pods are not evicted.
     fn tell_not_disrupted(&self, preempted: &PreemptedByScheduler, reason: Reason, why: &str) {
         let PreemptedByScheduler { pod, group, .. } = preempted;
-        let others = begin::others(&self.model, preempted).count();
-        if others == 0 || self.departures.holds(group) {
+        let others = begin::other_bound_members(&self.model, preempted).count();
+        if others == 0 || self.departures.has_departure_of(group) {
             return;
         }
         let message = events::others_not_evicted(&pod.name, others, why);

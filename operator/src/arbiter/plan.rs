@@ -73,7 +73,7 @@ impl Arbiter {
         self.observed_written(plan, &answer);
         match answer {
             StoreOutcome::Stored(state) => {
-                self.statuses.dirty.extend(self.departures.stored(plan));
+                self.statuses.dirty.extend(self.departures.note_stored(plan));
                 let Some(flight) = self.plans.flights.with_id(plan) else { return };
                 (flight.stored, flight.unwritten) = (Some(state), None);
                 self.statuses.touch(&flight.preemptor);
@@ -101,7 +101,7 @@ impl Arbiter {
 
     /// Handles the deletion of a `Preemption`: an administrator ends the plan or departure. A committed departure is stored again.
     fn plan_deleted(&mut self, plan: &str) {
-        self.statuses.dirty.extend(self.departures.deleted(&mut self.plan_store, plan));
+        self.statuses.dirty.extend(self.departures.preemption_deleted(&mut self.plan_store, plan));
         if let Some(flight) = self.plans.flights.with_id(plan) {
             flight.stop_waiting_for_storing();
             flight.drop_plan(PlanState::Cancelled, plan_end::preemption_deleted());

@@ -162,7 +162,7 @@ impl Arbiter {
     /// Handles the answer to storing a plan that is not carried out. The status of a PodGroup names the `Preemption` only when it exists.
     pub(super) fn observed_written(&mut self, plan: &str, answer: &StoreOutcome) {
         let is_stored = matches!(answer, StoreOutcome::Stored(_));
-        if !is_stored && self.plan_store.holds(plan) {
+        if !is_stored && self.plan_store.contains(plan) {
             return;
         }
         let Some(Unwritten { preemptor, uid, summary }) = self.preemption.observed.written(plan, is_stored) else {

@@ -125,7 +125,7 @@ impl Arbiter {
                 // The status shows the preemption and is written. It is removed from memory when no plan or departure takes pods of the
                 // PodGroup.
                 let taken = || self.plans.flights.any_evicts_from(&self.model.cluster, &key);
-                if self.statuses.victims.contains_key(&key) && !self.departures.holds(&key) && !taken() {
+                if self.statuses.victims.contains_key(&key) && !self.departures.has_departure_of(&key) && !taken() {
                     self.statuses.victims.remove(&key);
                     // The reported state may already be past, and no other event may follow.
                     self.statuses.later.insert(key, clock.now);

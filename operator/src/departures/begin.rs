@@ -1,5 +1,5 @@
-//! The events that begin a departure of a PodGroup. Each returns a [`DepartureRequest`] for [`Departures::begin`](super::Departures::begin), which is
-//! stored as a plan.
+//! The events that begin a departure of a PodGroup. Each returns a [`DepartureRequest`] for
+//! [`Departures::begin`](super::Departures::begin), which is stored as a plan.
 
 use super::departure::{evictable, is_evictable};
 use super::plan_store::controller;
@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 /// Name of kube-scheduler as the preemptor in `status.preemptedBy` of a PodGroup.
 pub const SCHEDULER: &str = "kube-scheduler";
 
-/// A request to evict pods of a PodGroup.
+/// A request to evict pods of a PodGroup without a plan: what begins a departure.
 #[derive(Debug)]
 pub struct DepartureRequest {
     /// The cause of the evictions.
@@ -43,29 +43,30 @@ pub(super) fn priority_of(model: &Model, group: &ObjectKey) -> i32 {
     priorities.max().unwrap_or(0).saturating_add(1)
 }
 
-/// Returns the other pods of a PodGroup in mode `PodGroup` of which kube-scheduler preempted one: those that were bound at that time and
-/// still are.
-pub fn others<'a>(model: &'a Model, preempted: &'a PreemptedByScheduler) -> impl Iterator<Item = &'a Pod> {
+/// Returns the other pods of a PodGroup in mode `PodGroup` of which kube-scheduler preempted one: those that were bound at that time, still
+/// are, and may be evicted. None for a PodGroup in another mode.
+pub fn other_bound_members<'a>(model: &'a Model, preempted: &'a PreemptedByScheduler) -> impl Iterator<Item = &'a Pod> {
     let whole = model.cluster.group(&preempted.group).is_some_and(|group| group.mode == DisruptionMode::PodGroup);
     preempted.remaining_members(&model.cluster).filter(move |pod| whole && is_evictable(model, pod, false))
 }
 
-/// Returns the departure after a preemption by kube-scheduler; `None` if there are no other pods, or their namespace is protected.
+/// Returns the request to evict the other pods of a PodGroup of which kube-scheduler preempted one; `None` if there are none, or their
+/// namespace is protected.
 pub fn member_preempted(model: &Model, preempted: &PreemptedByScheduler) -> Option<DepartureRequest> {
-    let pods: BTreeSet<SmolStr> = others(model, preempted).map(|pod| pod.uid.clone()).collect();
+    let pods: BTreeSet<SmolStr> = other_bound_members(model, preempted).map(|pod| pod.uid.clone()).collect();
     let message = disruption::member_preempted(SCHEDULER, &preempted.pod.name, pods.len()).into();
     without_preemptor(model, Cause::MemberPreempted, &preempted.group, pods, message)
 }
 
-/// Returns the departure of a gang that has been partially scheduled for too long; `None` if there are no pods, or their namespace is
-/// protected.
+/// Returns the request to evict the pods of a gang that has been partially scheduled for too long (the caller checks that); `None` if there
+/// are no pods, or their namespace is protected. `message` is for its events and statuses.
 pub fn partially_scheduled(model: &Model, group: &ObjectKey, message: Sentence) -> Option<DepartureRequest> {
     let pods = evictable(model, group, true).map(|pod| pod.uid.clone()).collect();
     without_preemptor(model, Cause::PartiallyScheduled, group, pods, message)
 }
 
-/// Returns the request to evict pods of a PodGroup without a preemptor; `None` if there are none, or if the namespace
-/// is protected.
+/// Returns the request to evict the `pods` (UIDs) of a PodGroup without a preemptor; `None` if there are none, or if the namespace is
+/// protected.
 fn without_preemptor(
     model: &Model,
     cause: Cause,
@@ -81,7 +82,8 @@ fn without_preemptor(
     Some(DepartureRequest { cause, group, pods, guaranteed, priority, preemptor: None, message })
 }
 
-/// Returns the departure of the pods of a PodGroup that a cancelled plan has not evicted; `None` if there are none.
+/// Returns the request to evict the pods of a PodGroup that a cancelled plan has not evicted (`rest`); `None` if none of them can be
+/// evicted any more.
 pub fn partially_disrupted(model: &Model, rest: &RemainingPods) -> Option<DepartureRequest> {
     let RemainingPods { plan, group, pods: named, guaranteed, priority, preemptor } = rest;
     let left = evictable(model, group, false).filter(|pod| named.contains(&pod.uid));
@@ -101,8 +103,9 @@ pub fn partially_disrupted(model: &Model, rest: &RemainingPods) -> Option<Depart
     })
 }
 
-/// Returns the plan by which a new departure is stored: its victims are the pods of the PodGroup with the UIDs in `pods`.
-pub(super) fn stored(
+/// Returns the plan as which a new departure is stored in a `Preemption` with the name `id`: its victims are the pods of the PodGroup with
+/// the UIDs in `pods`. `term` is the term of this leader.
+pub(super) fn stored_plan(
     model: &Model,
     group: &ObjectKey,
     pods: &BTreeSet<SmolStr>,

@@ -15,11 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// The evictions of pods of one PodGroup.
+/// A departure: the evictions of pods of one PodGroup, without a plan.
 #[derive(Debug)]
 pub(super) struct Departure {
     /// Its stored form.
     pub(super) plan: StoredPlan,
+    /// The PodGroup.
     pub(super) group: ObjectKey,
     /// The priority of its API calls.
     priority: i32,
@@ -50,7 +51,9 @@ pub(super) struct Departure {
 /// A pod that a departure evicts.
 #[derive(Debug, Default)]
 pub(super) struct DepartingPod {
+    /// The eviction.
     pub(super) call: Call,
+    /// True if an eviction was accepted, or the pod has terminated after one was requested.
     pub(super) accepted: bool,
     /// True if the last answer was a refusal or rejection, or the last request was not even sent for the sake of a budget: then no request
     /// before that has evicted the pod.
@@ -70,8 +73,8 @@ impl DepartingPod {
         !self.refused && !self.call.exhausted()
     }
 
-    /// Returns true if its eviction was requested and not refused. A request that failed too often does not count: if it was carried out,
-    /// the pod is terminating.
+    /// Returns true if the eviction of the pod was requested and not refused. A request that failed too often does not count: if it was
+    /// carried out, the pod is terminating.
     pub(super) fn is_asked(&self) -> bool {
         self.call.pending() || (self.may_have_worked() && !self.call.exhausted())
     }
@@ -89,8 +92,8 @@ pub struct DepartureStep {
 }
 
 impl Departure {
-    /// Creates the departure that a `Preemption` stores; its list of members is empty if the `Preemption` has no pods. All named pods
-    /// become members: each pass checks which of them still exist and belong to the PodGroup.
+    /// Creates the departure that a `Preemption` stores, without any eviction requested yet. All pods in `plan` become its members: each
+    /// pass checks which of them still exist and belong to the PodGroup. `priority` is that of its API calls.
     pub(super) fn of(plan: StoredPlan, priority: i32, message: Sentence, now: Instant) -> Self {
         let units = &plan.victims;
         let pods = || units.iter().flat_map(|unit| &unit.pods);
@@ -113,31 +116,32 @@ impl Departure {
         }
     }
 
-    /// Returns true if it must be finished even under a restraint, because Giveway has evicted a pod of the PodGroup, or may have: an
-    /// eviction got no answer or failed. An eviction in flight does not count before it is answered.
+    /// Returns true if the departure must be finished even while Giveway observes or is switched off, because Giveway has evicted a pod of
+    /// the PodGroup, or may have: an eviction got no answer or failed. An eviction in flight does not count before it is answered.
     pub(super) fn is_committed(&self) -> bool {
         let is_evicted = |member: &DepartingPod| member.accepted || (member.is_asked() && !member.call.pending());
         self.plan.cause == Cause::PartiallyDisrupted || self.members.values().any(is_evicted)
     }
 
-    /// Removes these pods from the departure and returns them. Their evictions that the actuator has not sent yet are withdrawn, because
-    /// the departure may end before they would be sent.
-    pub(super) fn pass_on(&mut self, pods: &BTreeSet<SmolStr>) -> BTreeMap<SmolStr, DepartingPod> {
+    /// Removes the members with these UIDs from the departure and returns them. If one of them has an eviction in flight, all evictions of
+    /// the departure that the actuator has not sent yet are withdrawn, because the departure may end before they would be sent.
+    pub(super) fn take_members(&mut self, pods: &BTreeSet<SmolStr>) -> BTreeMap<SmolStr, DepartingPod> {
         let members = std::mem::take(&mut self.members).into_iter();
         let (passed_on, kept): (BTreeMap<_, _>, _) = members.partition(|(uid, _)| pods.contains(uid));
         self.members = kept;
         if passed_on.values().any(|member| member.call.pending()) {
-            self.withdraw();
+            self.withdraw_unsent_evictions();
         }
         passed_on
     }
 
     /// Cancels the requested evictions that were not sent to the API server yet.
-    pub(super) fn withdraw(&mut self) {
+    pub(super) fn withdraw_unsent_evictions(&mut self) {
         std::mem::take(&mut self.permission).cancel();
     }
 
-    /// Returns true if the budgets of the pod are guaranteed: against the preemptor of the cancelled plan, or always if there is none.
+    /// Returns true if the budgets of the pod are guaranteed against the preemptor of the cancelled plan; for a departure without a
+    /// preemptor, if they have a threshold at all.
     fn is_guaranteed(&self, model: &Model, pod: &Pod) -> bool {
         let threshold = model.threshold(pod);
         match self.plan.cause {
@@ -148,14 +152,14 @@ impl Departure {
 
     /// Returns the members that still exist, are not terminating and may be evicted. Pending pods are included only for a partially
     /// scheduled gang.
-    pub(super) fn left<'m>(&self, model: &'m Model) -> impl Iterator<Item = &'m Pod> + use<'m, '_> {
+    pub(super) fn remaining<'m>(&self, model: &'m Model) -> impl Iterator<Item = &'m Pod> + use<'m, '_> {
         let pending_too = self.plan.cause == Cause::PartiallyScheduled;
         let members = evictable(model, &self.group, pending_too);
         members.filter(|pod| self.members.contains_key(&pod.uid))
     }
 
-    /// Updates the members from the model: a pod that has left after its eviction was requested and not refused counts as evicted, even if
-    /// the answer is missing.
+    /// Updates the members from the model: a pod that terminates or has terminated after its eviction was requested and not refused counts
+    /// as evicted, even if the answer is missing.
     pub(super) fn observe(&mut self, model: &Model) {
         let live: BTreeSet<&SmolStr> = partial::live(model, &self.group).map(|pod| &pod.uid).collect();
         for (uid, member) in &mut self.members {
@@ -163,14 +167,14 @@ impl Departure {
         }
     }
 
-    /// Returns the state and message with which it ends as soon as no eviction is in flight; `None` if it continues. `restraint` is the
-    /// reason why no evictions may begin.
+    /// Returns the state and message with which the departure ends as soon as no eviction is in flight; `None` if it continues. `restraint`
+    /// is the reason if Giveway observes or is switched off, so that no evictions may begin.
     pub(super) fn ending(&self, model: &Model, restraint: Option<&str>) -> Option<(PlanState, String)> {
         let all = self.members.len();
         if all == 0 {
             return Some((PlanState::Cancelled, disruption::evicted_by_another().to_owned()));
         }
-        let left = self.left(model).count();
+        let left = self.remaining(model).count();
         if left == 0 {
             return Some((PlanState::Completed, disruption::no_pod_left(all)));
         }
@@ -209,11 +213,12 @@ impl Departure {
         let bound = || partial::live(model, &self.group).filter(|pod| pod.bound() && !asked(pod));
         let was_refused = |pod: &Pod| self.members.get(&pod.uid).is_some_and(|member| member.call.tries() > 0);
         let is_again = self.plan.cause == Cause::PartiallyScheduled
-            || (self.left(model).all(was_refused) && bound().any(|pod| !self.members.contains_key(&pod.uid)));
+            || (self.remaining(model).all(was_refused) && bound().any(|pod| !self.members.contains_key(&pod.uid)));
         is_again && group.min_count.is_some_and(|min| bound().count() + model.cluster.finished(group) >= min)
     }
 
-    /// Returns the state, message and number of evictions that the status of the departure's `Preemption` should have.
+    /// Returns what the `Preemption` of the departure should store: its plan, and a status with state, message and number of accepted
+    /// evictions.
     pub(super) fn record(&self) -> Record<'_> {
         let accepted = self.members.values().filter(|member| member.accepted).count();
         let message = match &self.refusal {
@@ -223,7 +228,8 @@ impl Departure {
         Record::of(&self.plan, self.priority, message, accepted)
     }
 
-    /// Records the answer to the eviction of a member. Returns true if it changes whether the member is expected to terminate.
+    /// Records the answer to the eviction of the member with this UID. Returns true if it changes whether the member is expected to
+    /// terminate.
     pub(super) fn answered(&mut self, pod: &ObjectKey, uid: &str, outcome: &EvictOutcome, now: Instant) -> bool {
         let Some(member) = self.members.get_mut(uid) else { return false };
         let before = member.is_expected_to_terminate();
@@ -240,8 +246,8 @@ impl Departure {
         changed
     }
 
-    /// Requests the evictions that are due, except those that were already requested for another cause. Returns true if a member is no longer
-    /// expected to terminate, because a budget does not permit its eviction.
+    /// Adds the evictions that are due to `step`, and to `requests`, except those that were already requested for another cause. Returns
+    /// true if a member is no longer expected to terminate, because a budget does not permit its eviction.
     pub(super) fn evict(
         &mut self,
         model: &Model,
@@ -249,7 +255,7 @@ impl Departure {
         now: Instant,
         step: &mut DepartureStep,
     ) -> bool {
-        let left: Vec<&Pod> = self.left(model).filter(|pod| !requests.is_taken(&pod.uid)).collect();
+        let left: Vec<&Pod> = self.remaining(model).filter(|pod| !requests.is_requested(&pod.uid)).collect();
         self.guaranteed |= left.iter().any(|pod| self.is_guaranteed(model, pod));
         let is_due = |pod: &&Pod| self.members.get(&pod.uid).is_some_and(|member| member.call.due(now));
         if !left.iter().any(is_due) {
@@ -298,8 +304,8 @@ impl Departure {
     }
 }
 
-/// Returns the members of a PodGroup that a departure may evict: bound pods, and if `pending_too` also pending pods without a scheduling
-/// gate.
+/// Returns the members of a PodGroup that a departure may evict: bound pods, and if `pending_too` is true also pending pods without a
+/// scheduling gate.
 pub(super) fn evictable<'a>(
     model: &'a Model,
     group: &ObjectKey,
@@ -308,8 +314,8 @@ pub(super) fn evictable<'a>(
     model.cluster.members(group).filter(move |pod| is_evictable(model, pod, pending_too))
 }
 
-/// Returns true if a pod of a PodGroup is evicted with it: it is live and bound, and neither a mirror pod nor a critical add-on.
-/// `pending_too`: or it is pending and ungated.
+/// Returns true if a departure may evict this pod of a PodGroup: it is live and bound, and neither a mirror pod nor a critical add-on. If
+/// `pending_too` is true, it may also be pending and ungated.
 pub(super) fn is_evictable(model: &Model, pod: &Pod, pending_too: bool) -> bool {
     let is_there = pod.bound() || (pending_too && partial::is_free(pod));
     partial::is_live(pod) && is_there && !model.cluster.is_critical_addon(pod)

@@ -76,8 +76,9 @@ struct EndedPlan<'p> {
 }
 
 impl HistoryKeeper {
-    /// Checks the history if it is time. Returns the plans to end, and the deletions to request now. `tainted` returns the UIDs of the
-    /// critical add-ons for which a node has a taint: their plans are kept, because only the plan shows that the taint is Giveway's.
+    /// Checks the history of `Preemption` objects if ten seconds have passed since the last check. Returns the plans to end, and the
+    /// deletions to request now. `keep` has the limits of the history. `tainted` returns the UIDs of the critical add-ons for which a node
+    /// has a taint: their plans are kept, because only the plan shows that the taint is Giveway's.
     pub fn pass<'m>(
         &mut self,
         plans: &Plans,
@@ -97,17 +98,18 @@ impl HistoryKeeper {
         step
     }
 
-    /// Records the answer to a deletion of this concern; other calls are ignored.
+    /// Records whether a deletion that the history requested has succeeded (`ok`); other calls are ignored.
     pub fn answered(&mut self, call: &CallKey, ok: bool, now: Instant) {
         self.deletions.answered(call, ok, now);
     }
 
-    /// Returns true if the deletion of this object was requested a short while ago.
+    /// Returns true if the history requested the deletion of the `Preemption` with this name a short while ago.
     pub fn has_deleted(&self, name: &SmolStr) -> bool {
         self.deletions.holds(&CallKey::ForgetPlan(name.clone()))
     }
 
-    /// Finds the objects that exceed the limits. Returns the plans whose status is in flight although they have ended.
+    /// Finds the objects to delete, and stores them in `excess`: plans that have ended and exceed the limits `keep`, and parts without
+    /// their first part. Returns the plans whose status is in flight although they have ended, with the status to write.
     fn check(
         &mut self,
         plans: &Plans,
@@ -123,7 +125,7 @@ impl HistoryKeeper {
         let (mut over, mut ended) = (Vec::new(), Vec::new());
         let suspected = std::mem::take(&mut self.suspects);
         for (plan, parts) in objects {
-            if store.holds(plan) {
+            if store.contains(plan) {
                 continue;
             }
             let old = |record: &PlanRecord| clock.epoch_seconds - record.created > GRACE;
@@ -151,14 +153,15 @@ impl HistoryKeeper {
         ended
     }
 
-    /// Requests the deletion of a plan's parts, except those that a taint on a node still needs.
+    /// Marks a plan's parts for deletion, except those that are needed to recognize a taint on a node. `tainted` has the UIDs of the pods
+    /// for which a node has a taint.
     fn forget(&mut self, parts: &[(&SmolStr, &PlanRecord)], tainted: &BTreeSet<&str>) {
         let is_needed = |record: &PlanRecord| record.critical && tainted.contains(record.preemptor.uid.as_str());
         let unneeded = parts.iter().filter(|(_, record)| !is_needed(record));
         self.excess.extend(unneeded.map(|(name, record)| ((*name).clone(), record.uid.clone())));
     }
 
-    /// Requests the next deletions, as many as may be in flight. One that failed a moment ago is left to the next check.
+    /// Returns the next marked deletions, as many as may be in flight. One that failed a moment ago is left to the next check.
     fn delete(&mut self, now: Instant) -> Vec<Command> {
         if self.excess.is_empty() {
             return Vec::new();

@@ -50,8 +50,8 @@ pub struct Departures {
 }
 
 impl Departures {
-    /// Returns true if there is a departure of this PodGroup.
-    pub fn holds(&self, group: &ObjectKey) -> bool {
+    /// Returns true if a departure of this PodGroup is in progress.
+    pub fn has_departure_of(&self, group: &ObjectKey) -> bool {
         self.of_group(group).next().is_some()
     }
 
@@ -72,13 +72,14 @@ impl Departures {
         self.all.range_mut(from..).take_while(move |((of, _), _)| of == group).map(|(_, departure)| departure)
     }
 
-    /// Returns the departure in progress whose `Preemption` has this name.
+    /// Returns the departure in progress whose `Preemption` has this name, for a change.
     fn by_id(&mut self, id: &str) -> Option<&mut Departure> {
         self.all.values_mut().find(|departure| departure.plan.id == id)
     }
 
-    /// Begins a departure with this name. It must be stored before its first eviction. Returns false if other departures already evict all
-    /// the pods. Pods of departures with a weaker cause, which may end without evicting them, become members of the new one.
+    /// Begins a departure with the name `id` in the term of this leader. It must be stored before its first eviction. Returns false, and
+    /// begins none, if other departures already evict all the pods. Pods of departures with a weaker cause, which may end without evicting
+    /// them, become members of the new one.
     pub fn begin(
         &mut self,
         model: &Model,
@@ -91,7 +92,7 @@ impl Departures {
         let mut taken_over = BTreeMap::new();
         for other in self.of_group_mut(&request.group) {
             if strength(request.cause) > strength(other.plan.cause) {
-                taken_over.extend(other.pass_on(&pods));
+                taken_over.extend(other.take_members(&pods));
             } else {
                 pods.retain(|uid| !other.members.contains_key(uid));
             }
@@ -99,7 +100,7 @@ impl Departures {
         if pods.is_empty() {
             return false;
         }
-        let plan = begin::stored(model, &request.group, &pods, &request, id, term, clock);
+        let plan = begin::stored_plan(model, &request.group, &pods, &request, id, term, clock);
         tracing::info!(group = %request.group, plan = %plan.id, message = %request.message, "departure");
         let bound = partial::live(model, &request.group).filter(|pod| pod.bound());
         let bound = bound.map(|pod| pod.uid.clone()).collect();
@@ -138,8 +139,9 @@ impl Departures {
         Some(group)
     }
 
-    /// Completes the resumption of all departures: a pod that was bound when one of them began is none that was bound after another one began.
-    pub fn resumed(&mut self) {
+    /// Completes the resumption of all departures, after the last [`Self::resume`]: a pod that was bound when one departure of a PodGroup
+    /// began does not count as bound later in another departure of this PodGroup.
+    pub fn complete_resumption(&mut self) {
         let mut bound: BTreeMap<ObjectKey, BTreeSet<SmolStr>> = BTreeMap::new();
         for ((group, _), departure) in &self.all {
             bound.entry(group.clone()).or_default().extend(departure.bound.iter().cloned());
@@ -149,29 +151,30 @@ impl Departures {
         }
     }
 
-    /// Returns the number of pods that must still be evicted before replacement pods may be ungated: otherwise the replacement pods would
-    /// join a gang that is being disrupted. Returns 0 after a minute, and for a partially scheduled gang, which may still become complete.
+    /// Returns the number of pods of this PodGroup that must still be evicted before replacement pods may be ungated: otherwise the
+    /// replacement pods would join a gang that is being disrupted. Departures that began more than a minute ago do not count, nor those of
+    /// a partially scheduled gang, which may still become complete.
     pub fn pods_to_wait_for(&self, model: &Model, group: &ObjectKey, now: Instant) -> usize {
         let waits = |departure: &&Departure| {
             departure.plan.cause != Cause::PartiallyScheduled && now.duration_since(departure.since) < LONGEST_WAIT
         };
-        self.of_group(group).filter(waits).map(|departure| departure.left(model).count()).sum()
+        self.of_group(group).filter(waits).map(|departure| departure.remaining(model).count()).sum()
     }
 
-    /// UIDs of the pods that are expected to terminate: all but those whose eviction was refused or failed too often. An eviction that
-    /// failed otherwise is retried within seconds, so a plan that counts on the pod stays valid.
+    /// Returns the UIDs of the pods of departures that are expected to terminate: all but those whose eviction was refused or failed too
+    /// often. An eviction that failed otherwise is retried within seconds, so a plan that counts on the pod stays valid.
     fn leaving(&self) -> impl Iterator<Item = &SmolStr> {
         self.members().filter(|(_, member)| member.is_expected_to_terminate()).map(|(uid, _)| uid)
     }
 
-    /// UIDs of the pods that count as terminating: those of departures that are expected to terminate, and those whose eviction was accepted,
-    /// whatever its cause, although the watch still shows them as running.
+    /// Returns the UIDs of the pods that count as terminating: those of departures that are expected to terminate, and those whose eviction
+    /// was accepted, whatever its cause, although the watch still shows them as running.
     pub fn departing(&self) -> impl Iterator<Item = &SmolStr> {
         self.leaving().chain(self.requests.accepted())
     }
 
-    /// Returns true if other pods may count as [terminating](Self::departing) than at the last call, although the model has not changed: plans
-    /// and waiting preemptors that count on these pods must be examined again.
+    /// Returns true if the set of pods that count as [terminating](Self::departing) may have changed since the last call although the model
+    /// has not changed: plans and waiting preemptors that count on these pods must be examined again.
     pub fn take_changed(&mut self, model: &Model, now: Instant) -> bool {
         let is_unseen = self.requests.observe(model, now);
         std::mem::take(&mut self.changed) || is_unseen
@@ -182,12 +185,13 @@ impl Departures {
         self.all.values().flat_map(|departure| &departure.members)
     }
 
-    /// Returns true if every departure of the PodGroup is stored.
+    /// Returns true if every departure of the PodGroup in progress is stored as a `Preemption`.
     pub fn all_stored(&self, group: &ObjectKey) -> bool {
         self.of_group(group).all(|departure| departure.stored)
     }
 
-    /// Returns true if none of these pods of a PodGroup belongs to a departure that must still be stored.
+    /// Returns true if none of these pods (UIDs) of a PodGroup belongs to a departure whose `Preemption` must still be stored. One that the
+    /// API server has rejected several times need not.
     pub fn are_stored(&self, group: &ObjectKey, pods: &BTreeSet<SmolStr>) -> bool {
         let unstored = self.of_group(group).filter(|departure| !departure.stored && !departure.cannot_be_stored);
         let mut members = unstored.flat_map(|departure| departure.members.keys());
@@ -197,52 +201,54 @@ impl Departures {
     /// Cancels the requested evictions of all departures that were not sent to the API server yet.
     pub fn withdraw_unsent_evictions(&mut self) {
         let in_flight = self.all.iter_mut().filter(|((_, id), _)| self.requests.are_in_flight_for(id));
-        in_flight.for_each(|(_, departure)| departure.withdraw());
+        in_flight.for_each(|(_, departure)| departure.withdraw_unsent_evictions());
     }
 
-    /// Records that the API server has rejected a departure several times in a row. Plans no longer wait until it is stored; the write is
-    /// retried.
+    /// Records that the API server has rejected the `Preemption` of the departure `id` several times in a row. Plans no longer wait until
+    /// it is stored; the write is retried.
     pub fn cannot_be_stored(&mut self, id: &str) {
         if let Some(departure) = self.by_id(id) {
             departure.cannot_be_stored = true;
         }
     }
 
-    /// Records that the API server has acknowledged a departure. Returns its PodGroup.
-    pub fn stored(&mut self, id: &str) -> Option<ObjectKey> {
+    /// Records that the API server has acknowledged the `Preemption` of the departure `id`. Returns its PodGroup; `None` if no departure
+    /// has this name.
+    pub fn note_stored(&mut self, id: &str) -> Option<ObjectKey> {
         let departure = self.by_id(id)?;
         (departure.stored, departure.unwritten) = (true, None);
         Some(departure.group.clone())
     }
 
-    /// Records why the write of a departure's `Preemption`, named `id`, failed. Returns its PodGroup.
+    /// Records why the write of the `Preemption` of the departure `id` failed. Returns its PodGroup; `None` if no departure has this name.
     pub fn not_written(&mut self, id: &str, why: &str) -> Option<ObjectKey> {
         let departure = self.by_id(id)?;
         departure.unwritten = Some(why.to_owned());
         Some(departure.group.clone())
     }
 
-    /// Returns why a departure of the PodGroup is not stored, if the last write failed.
+    /// Returns why the last write of a departure of this PodGroup failed that is not stored; `None` if there is none.
     pub fn unwritten(&self, group: &ObjectKey) -> Option<&str> {
         let mut unstored = self.of_group(group).filter(|departure| !departure.stored);
         unstored.find_map(|departure| departure.unwritten.as_deref())
     }
 
-    /// Handles the deletion of a departure's `Preemption`: a committed departure is stored again, any other one ends in the next
-    /// [pass](Self::pass). Returns the PodGroup; `None` if no departure has this name.
-    pub fn deleted(&mut self, store: &mut PlanStore, id: &str) -> Option<ObjectKey> {
+    /// Handles the deletion of the `Preemption` of the departure `id`: a committed departure is stored again, any other one ends in the
+    /// next [pass](Self::pass). Returns its PodGroup; `None` if no departure has this name.
+    pub fn preemption_deleted(&mut self, store: &mut PlanStore, id: &str) -> Option<ObjectKey> {
         let departure = self.by_id(id)?;
         departure.stored = false;
         departure.deleted = !departure.is_committed();
         if departure.deleted {
-            departure.withdraw();
+            departure.withdraw_unsent_evictions();
         } else {
             store.open(&departure.record());
         }
         Some(departure.group.clone())
     }
 
-    /// Handles the answer to an eviction. Returns the message for the pod's event.
+    /// Records the answer to the eviction of a pod of this PodGroup. Returns the message for the pod's event; `None` if the pod belongs to
+    /// no departure.
     pub fn evicted(
         &mut self,
         group: &ObjectKey,
@@ -257,7 +263,8 @@ impl Departures {
         Some(message)
     }
 
-    /// Advances all departures. `restraint` is the reason why no evictions may begin.
+    /// Advances all departures: requests evictions that are due, ends departures that are finished, and updates what `store` writes.
+    /// `restraint` is the reason if Giveway observes or is switched off, so that no evictions may begin.
     pub fn pass(
         &mut self,
         model: &Model,
@@ -283,7 +290,7 @@ impl Departures {
                     return false;
                 }
                 // The answers are counted first, and show whether it is committed.
-                departure.withdraw();
+                departure.withdraw_unsent_evictions();
             } else if departure.stored && !departure.deleted {
                 *changed |= departure.evict(model, requests, clock.now, &mut step);
             }
@@ -294,7 +301,8 @@ impl Departures {
     }
 }
 
-/// Returns the rank of a cause. A partially scheduled gang may still become complete, and a departure after a plan may violate budgets.
+/// Returns how strong a cause of evictions is, from 0 to 2: a departure takes over the pods of departures with a weaker cause. A partially
+/// scheduled gang (0) may still become complete, and a departure after a plan (2) may violate budgets.
 pub fn strength(cause: Cause) -> u8 {
     match cause {
         Cause::PartiallyScheduled => 0,

@@ -31,6 +31,7 @@ pub struct Record<'a> {
 }
 
 impl<'a> From<&'a Flight> for Record<'a> {
+    /// Returns what should be stored of a plan in flight.
     fn from(flight: &'a Flight) -> Self {
         let accepted = flight.victims.iter().filter(|victim| victim.accepted).count();
         Self::of(&flight.plan, flight.priority, flight.message_with_limit(), accepted)
@@ -38,7 +39,7 @@ impl<'a> From<&'a Flight> for Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Creates the record of a plan with this number of accepted evictions.
+    /// Creates the record of a plan: its status has this message and this number of accepted evictions.
     pub fn of(plan: &'a StoredPlan, priority: i32, message: String, accepted: usize) -> Self {
         let status = PreemptionStatus {
             state: plan.state,
@@ -53,7 +54,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Returns the controller of a pod as a `Preemption` refers to it.
+/// Returns the controller of a pod as a `Preemption` refers to it; `None` if the pod has none.
 pub fn controller(pod: &Pod) -> Option<ControllerRef> {
     pod.owner.as_ref().map(ControllerRef::from)
 }
@@ -66,13 +67,18 @@ pub struct PlanStore {
     unwritten: BTreeSet<String>,
 }
 
+/// What should be stored of one `Preemption`, and what has been written.
 #[derive(Debug)]
 struct StoreEntry {
     /// The plan, until its objects have been created.
     create: Option<Box<StoredPlan>>,
+    /// The priority of its writes.
     priority: i32,
+    /// The status that should be stored.
     wanted: PreemptionStatus,
+    /// The status that this leader has written last; `None` before its first write.
     written: Option<PreemptionStatus>,
+    /// The write in flight, or the result of the last one.
     call: Call,
     /// True if the call in flight was made for an earlier entry of this name: its answer says nothing about this one.
     is_call_of_earlier: bool,
@@ -81,7 +87,7 @@ struct StoreEntry {
 }
 
 impl StoreEntry {
-    /// Creates the entry of a plan whose objects exist and have not been written in this term.
+    /// Creates the entry of a plan whose objects exist and have not been written in this term. `wanted` is the status to write.
     fn of(priority: i32, wanted: PreemptionStatus) -> Self {
         Self {
             create: None,
@@ -94,8 +100,8 @@ impl StoreEntry {
         }
     }
 
-    /// Records the answer to the call of an earlier entry: the next write is made now. Returns true if there is none, because the plan has
-    /// ended and was never stored.
+    /// Records the answer to the call that was made for an earlier entry of this name, so that the next write can be made. Returns true if
+    /// no write is needed, because the plan has ended and was never stored.
     fn answered_earlier(&mut self) -> bool {
         (self.call, self.is_call_of_earlier) = (Call::Idle, false);
         self.ended && self.create.is_some() && !self.is_tried_again()
@@ -121,7 +127,8 @@ pub enum StoreOutcome {
 }
 
 impl PlanStore {
-    /// Adds an entry. If it replaces one whose call is in flight, nothing is written before that call is answered.
+    /// Adds the entry of a plan, or replaces it. If a call of the replaced entry is in flight, nothing is written before that call is
+    /// answered.
     fn insert(&mut self, plan: &str, mut entry: StoreEntry) {
         if let Some(earlier) = self.entries.get(plan).filter(|earlier| earlier.call.pending()) {
             (entry.call, entry.is_call_of_earlier) = (earlier.call, true);
@@ -130,20 +137,20 @@ impl PlanStore {
         self.entries.insert(plan.to_owned(), entry);
     }
 
-    /// Returns the entry of a plan, which is going to be changed.
+    /// Returns the entry of a plan, for a change, and marks it as one that may need a write.
     fn get_mut(&mut self, plan: &str) -> Option<&mut StoreEntry> {
         let entry = self.entries.get_mut(plan)?;
         self.unwritten.insert(plan.to_owned());
         Some(entry)
     }
 
-    /// Adds a new plan, whose objects must be created.
+    /// Adds a new plan to the store: its `Preemption` objects must be created.
     pub fn open(&mut self, record: &Record<'_>) {
         let create = Some(Box::new(record.plan.clone()));
         self.insert(&record.plan.id, StoreEntry { create, ..StoreEntry::of(record.priority, record.status.clone()) });
     }
 
-    /// Adds a plan that is not carried out: its objects are created with the state of an ended plan.
+    /// Adds a plan that is not carried out (state `Observed`) to the store: its objects are created with a status that has ended at `now`.
     pub fn record(&mut self, record: &Record<'_>, now: Time) {
         self.open(record);
         if let Some(entry) = self.get_mut(&record.plan.id) {
@@ -152,19 +159,19 @@ impl PlanStore {
         }
     }
 
-    /// Adds a plan of an earlier leader: its objects exist, without a write in this term.
+    /// Adds a plan of an earlier leader to the store: its objects exist, and its status must be written again in this term.
     pub fn reopen(&mut self, record: &Record<'_>) {
         self.insert(&record.plan.id, StoreEntry::of(record.priority, record.status.clone()));
     }
 
-    /// Writes the last status of a stored plan that is not in memory, even if an earlier leader may have written
-    /// that: the status is of the leader in this term.
+    /// Adds a write of the last status of a stored plan that is not in memory. It is written even if an earlier leader may have written the
+    /// same, with the term of this leader.
     pub fn write_last_status(&mut self, plan: &str, term: &str, last: PreemptionStatus) {
         let last = PreemptionStatus { term: term.to_owned(), ..last };
         self.insert(plan, StoreEntry { ended: true, ..StoreEntry::of(0, last) });
     }
 
-    /// Updates the status that is to be written for a plan.
+    /// Replaces the status that is to be written for a plan, unless the plan has ended or is not in the store.
     pub fn note(&mut self, record: &Record<'_>) {
         let differs = |entry: &StoreEntry| !entry.ended && entry.wanted != record.status;
         if self.entries.get(&record.plan.id).is_some_and(differs)
@@ -174,8 +181,9 @@ impl PlanStore {
         }
     }
 
-    /// Requests another write of each plan that is missing in a complete list. An object that was created and deleted while the watch was
-    /// interrupted causes no watch event, but the answer to a write shows the deletion ([`StoreOutcome::Deleted`]).
+    /// Requests another write of each stored plan for which `listed` returns false: a complete list of `Preemption` objects does not
+    /// contain it. An object that was created and deleted while the watch was interrupted causes no watch event, but the answer to a write
+    /// shows the deletion ([`StoreOutcome::Deleted`]).
     pub fn rewrite_unlisted(&mut self, listed: impl Fn(&str) -> bool) {
         let stored = self.entries.iter_mut().filter(|(_, entry)| entry.create.is_none());
         for (plan, entry) in stored.filter(|(plan, _)| !listed(plan)) {
@@ -184,7 +192,7 @@ impl PlanStore {
         }
     }
 
-    /// Records that a plan has ended: its last status, with `finishedAt`, is still written, unless the plan was never stored.
+    /// Records that a plan has ended at `now`: its last status, with `finishedAt`, is still written, unless the plan was never stored.
     pub fn close(&mut self, record: &Record<'_>, now: Time) {
         let Some(entry) = self.get_mut(&record.plan.id) else { return };
         entry.wanted = PreemptionStatus { finished_at: Some(now), ..record.status.clone() };
@@ -195,12 +203,12 @@ impl PlanStore {
         }
     }
 
-    /// Returns true if a write of this plan is missing or in flight.
-    pub fn holds(&self, plan: &str) -> bool {
+    /// Returns true if the store has an entry for the plan with this name: it has not ended, or its last status is not written yet.
+    pub fn contains(&self, plan: &str) -> bool {
         self.entries.contains_key(plan)
     }
 
-    /// Returns the last status of an ended plan, if it is not acknowledged yet.
+    /// Returns the last status of a plan that has ended, if the API server has not acknowledged it yet.
     pub fn last_status(&self, plan: &str) -> Option<&PreemptionStatus> {
         self.entries.get(plan).filter(|entry| entry.ended).map(|entry| &entry.wanted)
     }
@@ -229,7 +237,8 @@ impl PlanStore {
         commands
     }
 
-    /// Handles the answer to a call that stored `plan` or wrote this status of it. Returns what it means for the plan.
+    /// Handles the answer to a call that created the objects of `plan`, or only wrote this status of it. Returns what it means for the
+    /// plan.
     pub fn answered(
         &mut self,
         plan: &str,
@@ -276,7 +285,8 @@ impl PlanStore {
     }
 }
 
-/// Returns true if the status needs no other write. A different number of evictions is written together with the next change.
+/// Returns true if the written status needs not be replaced by the wanted one. A different number of evictions is written together with the
+/// next change.
 fn same(written: &PreemptionStatus, wanted: &PreemptionStatus) -> bool {
     written.state == wanted.state
         && written.term == wanted.term
@@ -341,7 +351,7 @@ mod tests {
         assert_eq!(calls(&mut store, now), ["write p-1 Completed"]);
         let last = PreemptionStatus { finished_at: Some(end()), ..at(PlanState::Completed) };
         store.answered("p-1", last, Ok(()), now);
-        assert!(!store.holds("p-1"));
+        assert!(!store.contains("p-1"));
     }
 
     #[test]
@@ -359,7 +369,7 @@ mod tests {
         let answer = store.answered("p-1", at(PlanState::Planned), Err(CallError::Failed("denied".into())), now);
         assert_eq!(answer, StoreOutcome::GivenUp("denied".into()));
         store.close(&Record::from(&flight(PlanState::Failed)), end());
-        assert!(!store.holds("p-1"), "nothing of it is stored");
+        assert!(!store.contains("p-1"), "nothing of it is stored");
     }
 
     #[test]
@@ -375,7 +385,7 @@ mod tests {
             assert_eq!(answer, StoreOutcome::Nothing);
             now += Duration::from_secs(10);
         }
-        assert!(store.holds("p-1"));
+        assert!(store.contains("p-1"));
     }
 
     /// Regression test: the watch of a new CustomResourceDefinition restarted between the creation of a plan and its deletion.
@@ -403,16 +413,16 @@ mod tests {
             assert_eq!(calls(&mut store, now), ["create p-1 Observed"]);
             let failed = Err(CallError::Failed("denied".into()));
             assert_eq!(store.answered("p-1", ended.clone(), failed, now), StoreOutcome::Nothing);
-            assert!(store.holds("p-1"));
+            assert!(store.contains("p-1"));
             now += Duration::from_secs(10);
         }
         assert_eq!(calls(&mut store, now), ["create p-1 Observed"]);
         store.answered("p-1", ended.clone(), Err(CallError::Failed("denied".into())), now);
-        assert!(!store.holds("p-1"));
+        assert!(!store.contains("p-1"));
         store.record(&Record::from(&flight(PlanState::Observed)), end());
         calls(&mut store, now);
         assert_eq!(store.answered("p-1", ended, Ok(()), now), StoreOutcome::Stored(PlanState::Observed));
-        assert!(!store.holds("p-1"), "nothing else is written");
+        assert!(!store.contains("p-1"), "nothing else is written");
     }
 
     /// Returns the plans that need a write now, by a scan of all entries.
@@ -505,7 +515,7 @@ mod tests {
         store.open(&Record::from(&flight(PlanState::Evicting)));
         store.close(&Record::from(&flight(PlanState::Completed)), end());
         assert_eq!(store.answered("p-1", at(PlanState::Evicting), Err(CallError::Gone), now), StoreOutcome::Nothing);
-        assert!(!store.holds("p-1") && calls(&mut store, now).is_empty());
+        assert!(!store.contains("p-1") && calls(&mut store, now).is_empty());
     }
 
     #[test]
@@ -514,6 +524,6 @@ mod tests {
         store.reopen(&Record::from(&flight(PlanState::Evicting)));
         calls(&mut store, now);
         assert_eq!(store.answered("p-1", at(PlanState::Evicting), Err(CallError::Gone), now), StoreOutcome::Deleted);
-        assert!(!store.holds("p-1"));
+        assert!(!store.contains("p-1"));
     }
 }

@@ -30,26 +30,26 @@ struct TrackedEviction {
 }
 
 impl TrackedEviction {
-    /// Creates the state of a pod whose eviction was not requested.
+    /// Creates the record of a pod whose eviction was not requested.
     fn of(pod: &ObjectKey) -> Self {
         Self { pod: pod.clone(), in_flight: None, accepted: None, may_have_worked: false }
     }
 
-    /// Returns true if a request to evict the pod is in flight or was accepted.
-    fn is_taken(&self) -> bool {
+    /// Returns true if a request to evict the pod is in flight, or was accepted and the watch has not shown that yet.
+    fn is_requested(&self) -> bool {
         self.in_flight.is_some() || self.accepted.is_some()
     }
 }
 
 impl Requests {
-    /// Records a request, which must then be made. Returns false, and records nothing, if the pod has one in flight or was evicted. Dry
-    /// runs are never held back.
+    /// Records a request to evict a pod, which the caller must then make. Returns false, and records nothing, if the pod has a request in
+    /// flight or was evicted. A dry run is always admitted. Sets `call.again` if an earlier request may still be carried out.
     pub fn admit(&mut self, call: &mut EvictCall) -> bool {
         if call.rehearsal {
             return true;
         }
         let request = self.all.entry(call.uid.clone()).or_insert_with(|| TrackedEviction::of(&call.pod));
-        if request.is_taken() {
+        if request.is_requested() {
             return false;
         }
         call.again = request.may_have_worked;
@@ -59,7 +59,8 @@ impl Requests {
         true
     }
 
-    /// Records the requests among these commands. Removes those that must not be made now, and returns the UIDs of their pods.
+    /// Records the evictions among these commands. Removes those that must not be made now, because the pod has a request in flight or was
+    /// evicted, and returns the UIDs of their pods.
     pub fn admit_all(&mut self, commands: &mut Vec<Command>) -> Vec<SmolStr> {
         let mut withheld = Vec::new();
         commands.retain_mut(|command| {
@@ -73,7 +74,8 @@ impl Requests {
         withheld
     }
 
-    /// Records the answer to the eviction of the pod with this UID. One that may have had an effect is remembered until the watch shows it.
+    /// Records the answer to the eviction of the pod with this UID. An eviction that may have had an effect is remembered until the watch
+    /// shows it.
     pub fn answered(&mut self, uid: &SmolStr, outcome: &EvictOutcome, now: Instant) {
         let Some(request) = self.all.get_mut(uid) else { return };
         if let Some(plan) = request.in_flight.take()
@@ -93,7 +95,7 @@ impl Requests {
             EvictOutcome::Refused(_) | EvictOutcome::Rejected(_) | EvictOutcome::Withdrawn | EvictOutcome::Allowed => {}
             EvictOutcome::Gone => request.may_have_worked = false,
         }
-        if !request.is_taken() && !request.may_have_worked {
+        if !request.is_requested() && !request.may_have_worked {
             self.all.remove(uid);
         }
     }
@@ -103,8 +105,8 @@ impl Requests {
         self.all.entry(uid.into()).or_insert_with(|| TrackedEviction::of(pod)).may_have_worked = true;
     }
 
-    /// Drops what the watch already shows: pods that terminate soon or do not exist. Returns true if the watch has not shown an accepted eviction
-    /// in time, so that no plan may count on it any more.
+    /// Deletes the records of pods that the watch shows as terminating soon or does not show any more. Returns true if the watch has not
+    /// shown the effect of an accepted eviction in time, so that no plan may count on it any more.
     pub fn observe(&mut self, model: &Model, now: Instant) -> bool {
         let mut any_unseen = false;
         self.all.retain(|uid, request| {
@@ -120,17 +122,17 @@ impl Requests {
     }
 
     /// Returns true if the pod with this UID has a request in flight, or one was accepted and the watch has not shown that yet.
-    pub fn is_taken(&self, uid: &str) -> bool {
-        self.all.get(uid).is_some_and(TrackedEviction::is_taken)
+    pub fn is_requested(&self, uid: &str) -> bool {
+        self.all.get(uid).is_some_and(TrackedEviction::is_requested)
     }
 
-    /// Returns true if a request to evict the pod with this UID was made whose result is not known, or whose effect the watch does not
-    /// show.
+    /// Returns true if a request to evict the pod with this UID was made whose result is not known, or whose effect the watch does not show
+    /// yet.
     pub fn may_have_worked(&self, uid: &str) -> bool {
         self.all.get(uid).is_some_and(|request| request.may_have_worked)
     }
 
-    /// Returns true if a request for this `Preemption` is in flight.
+    /// Returns true if an eviction for the `Preemption` with this name is in flight.
     pub fn are_in_flight_for(&self, plan: &str) -> bool {
         self.in_flight.contains_key(plan)
     }

@@ -58,7 +58,7 @@ impl Run {
     /// Begins a departure and marks it as stored. Returns its name, or `None` if none began.
     fn begin(&mut self, world: &World, request: Option<DepartureRequest>, now: Instant) -> Option<String> {
         let id = self.begin_unstored(world, request, now)?;
-        self.departures.stored(&id);
+        self.departures.note_stored(&id);
         Some(id)
     }
 
@@ -145,7 +145,7 @@ fn the_other_pods_are_evicted_after_the_departure_was_stored() {
     let words = "Preempted by kube-scheduler: it preempted pod l2, so the 2 other pods of the PodGroup are evicted.";
     assert_eq!(run.stored(now), [format!("MemberPreempted Evicting: {words}")]);
     assert!(run.evictions(&world, now).is_empty(), "it is not stored yet");
-    run.departures.stored(&id);
+    run.departures.note_stored(&id);
     assert_eq!(run.evictions(&world, now), ["l1 ask", "l3 ask"]);
     assert!(run.evictions(&world, now).is_empty(), "no answers yet");
     run.answer(&world, "l1", &EvictOutcome::Accepted, now);
@@ -156,7 +156,7 @@ fn the_other_pods_are_evicted_after_the_departure_was_stored() {
     assert!(run.pass(&world, now).ended.is_empty(), "an answer is missing");
     run.answer(&world, "l3", &EvictOutcome::Gone, now);
     assert_eq!(run.pass(&world, now).ended, [world.key("low")]);
-    assert!(!run.departures.holds(&world.key("low")));
+    assert!(!run.departures.has_departure_of(&world.key("low")));
     let record = PreemptionStatus { state: PlanState::Evicting, message: words.into(), ..PreemptionStatus::default() };
     run.store.answered(&id, record, Ok(()), now);
     assert_eq!(run.stored(now), ["Completed: None of the 2 pods is left."]);
@@ -380,7 +380,7 @@ fn a_departure_shows_how_far_it_is_and_what_was_refused() {
         views.map(|view| (view.stage, view.pods, view.evicted, view.refused)).collect::<Vec<_>>()
     };
     assert_eq!(shown(&run), [(PlanState::Planned, 3, 0, 0)], "it is not stored yet");
-    run.departures.stored(&id);
+    run.departures.note_stored(&id);
     run.evictions(&world, now);
     run.answer(&world, "l1", &EvictOutcome::Accepted, now);
     run.answer(&world, "l2", &EvictOutcome::Refused("it needs 3 healthy pods".into()), now);

@@ -164,10 +164,10 @@ fn a_departure_without_an_answer_to_an_eviction_is_committed() {
             (world, run, id, now)
         };
         let (world, mut run, id, now) = run_with_one_eviction();
-        run.departures.deleted(&mut run.store, &id);
+        run.departures.preemption_deleted(&mut run.store, &id);
         run.pass(&world, now);
         assert_eq!(run.departures.by_id(&id).is_some(), goes_on, "its Preemption is deleted: {outcome:?}");
-        assert_eq!(run.store.holds(&id), goes_on, "it is stored again: {outcome:?}");
+        assert_eq!(run.store.contains(&id), goes_on, "it is stored again: {outcome:?}");
         let (world, mut run, id, now) = run_with_one_eviction();
         let observes = Some("Giveway only observes");
         run.departures.pass(&world.model, &mut run.store, observes, at(now));
@@ -198,17 +198,17 @@ fn a_committed_departure_is_stored_again_if_its_preemption_is_deleted_and_anothe
     let (mut world, mut run, now) = (world(), Run::default(), Instant::now());
     world.group("low", 5, 10, "PodGroup");
     let id = run.gang(&world, now).unwrap();
-    assert_eq!(run.departures.deleted(&mut run.store, &id), Some(world.key("low")));
+    assert_eq!(run.departures.preemption_deleted(&mut run.store, &id), Some(world.key("low")));
     assert!(run.evictions(&world, now).is_empty(), "no pod was evicted");
     assert!(run.departures.by_id(&id).is_none());
-    assert!(!run.store.holds(&id), "it is not created again, although the answer to its creation is missing");
+    assert!(!run.store.contains(&id), "it is not created again, although the answer to its creation is missing");
     let id = run.gang(&world, now).unwrap();
     run.evictions(&world, now);
     run.answer(&world, "l1", &EvictOutcome::Accepted, now);
-    assert_eq!(run.departures.deleted(&mut run.store, &id), Some(world.key("low")));
+    assert_eq!(run.departures.preemption_deleted(&mut run.store, &id), Some(world.key("low")));
     assert!(run.evictions(&world, now + Duration::from_secs(9)).is_empty(), "it is not stored");
     assert!(run.departures.by_id(&id).is_some());
-    assert_eq!(run.departures.deleted(&mut run.store, "other"), None);
+    assert_eq!(run.departures.preemption_deleted(&mut run.store, "other"), None);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_departure_that_is_deleted_while_evictions_are_in_flight_ends_only_if_none_o
         world.group("low", 5, 10, "PodGroup");
         let id = run.gang(&world, now).unwrap();
         run.evictions(&world, now);
-        run.departures.deleted(&mut run.store, &id);
+        run.departures.preemption_deleted(&mut run.store, &id);
         assert!(run.evictions(&world, now).is_empty(), "no further eviction is requested");
         assert!(run.departures.by_id(&id).is_some(), "the answers are missing");
         for pod in ["l1", "l2", "l3"] {
@@ -226,7 +226,7 @@ fn a_departure_that_is_deleted_while_evictions_are_in_flight_ends_only_if_none_o
         }
         run.evictions(&world, now);
         assert_eq!(run.departures.by_id(&id).is_some(), goes_on, "{outcome:?}");
-        assert_eq!(run.store.holds(&id), goes_on, "{outcome:?}");
+        assert_eq!(run.store.contains(&id), goes_on, "{outcome:?}");
     }
 }
 

@@ -58,7 +58,7 @@ fn a_guaranteed_budget_of_one_pod_protects_the_others_also_when_that_pod_has_ter
     // The next leader does the same.
     let plan = run.departures.all.values().next().unwrap().plan.clone();
     let mut next = Run::of_next_leader(&world, plan, now);
-    next.departures.stored("d-1");
+    next.departures.note_stored("d-1");
     assert_eq!(next.evictions(&world, now), ["l2 ask", "l3 ask"]);
 }
 
@@ -75,7 +75,7 @@ fn a_request_that_was_not_sent_does_not_change_that_the_one_before_was_refused()
         }
     }
     world.remove_pod("l1");
-    run.departures.deleted(&mut run.store, &id);
+    run.departures.preemption_deleted(&mut run.store, &id);
     run.pass(&world, later);
     assert!(run.departures.is_empty(), "no pod was evicted");
 }
@@ -142,7 +142,7 @@ fn a_pod_that_leaves_after_its_eviction_was_refused_does_not_count_as_evicted() 
     }
     world.remove_pod("l1");
     run.pass(&world, now);
-    run.departures.deleted(&mut run.store, &id);
+    run.departures.preemption_deleted(&mut run.store, &id);
     run.pass(&world, now);
     assert!(run.departures.is_empty(), "it is not committed, so it is not stored again");
 }

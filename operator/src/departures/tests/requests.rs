@@ -122,5 +122,5 @@ fn an_accepted_eviction_is_waited_for_until_the_watch_shows_it_or_for_a_minute()
     world.remove_pod("l1");
     requests.answered(&uid("l1"), &EvictOutcome::Gone, now);
     requests.observe(&world.model, now);
-    assert!(!requests.is_taken("uid-l1") && !requests.are_in_flight_for("second"));
+    assert!(!requests.is_requested("uid-l1") && !requests.are_in_flight_for("second"));
 }

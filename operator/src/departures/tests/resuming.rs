@@ -12,7 +12,7 @@ fn a_new_leader_finishes_a_departure_after_it_was_stored_in_its_term() {
     world.remove_pod("l2").pod(member("again").created(200));
     let mut next = Run::of_next_leader(&world, plan, now);
     assert!(next.evictions(&world, now).is_empty(), "not stored in its term yet");
-    next.departures.stored("d-1");
+    next.departures.note_stored("d-1");
     assert_eq!(next.evictions(&world, now), ["l1 ask", "l3 ask"]);
 }
 
@@ -41,7 +41,7 @@ fn a_new_leader_knows_the_members_of_all_departures_whatever_their_order() {
     for plan in plans {
         next.departures.resume(&world.model, &mut next.store, plan, now).unwrap();
     }
-    next.departures.resumed();
+    next.departures.complete_resumption();
     assert!(next.pass(&world, now).ended.is_empty());
 }
 
@@ -55,7 +55,7 @@ fn a_new_leader_ends_the_departure_of_a_partially_scheduled_gang_of_which_anothe
     let plan = run.departures.all.values().next().unwrap().plan.clone();
     world.pod(member("l4"));
     let mut next = Run::of_next_leader(&world, plan, now);
-    next.departures.resumed();
+    next.departures.complete_resumption();
     assert_eq!(next.pass(&world, now).ended, [world.key("low")]);
     assert_eq!(next.stored(now), ["Cancelled: No pod was evicted, because pod default/l4 has been bound."]);
 }
