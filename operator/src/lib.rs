@@ -120,8 +120,9 @@ pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> 
         watch::start(&watching, &namespace, &changes, &reports, (provisioning, led)).join_next().await
     });
     let tracer = config.traces_endpoint.as_deref().map(Tracer::to).transpose()?.unwrap_or_default();
-    let arbiter =
-        Arbiter::new(config, actuator, leadership, metrics, synced, watches).by(server_time).traced_by(tracer);
+    let arbiter = Arbiter::new(config, actuator, leadership, metrics, synced, watches)
+        .with_server_time(server_time)
+        .with_tracer(tracer);
     let arbiter = tokio::spawn(arbiter.run(receiver));
     tokio::spawn(dump::request(dump_signals, inputs.clone()));
     drop(inputs);

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 impl Arbiter {
-    /// Adds a plan to the plans in flight, and marks the PodGroups whose status it changes.
+    /// Adds a plan to the plans in flight, and marks the PodGroups of its preemptor and victims, so that their statuses are computed again.
     pub(super) fn launch(&mut self, mut flight: Flight) {
         if self.restraint.rates.most().limits() {
             flight.ration = Some(BTreeSet::new());
@@ -42,27 +42,29 @@ impl Arbiter {
         self.model.version += 1;
     }
 
-    /// Returns what a preemptor of this priority has to respect: the pods that plans and departures evict, and all reservations.
+    /// Returns the context in which the planner decides for a preemptor of this priority: with the pods that plans and departures in flight
+    /// evict, and respecting all reservations.
     pub(super) fn context(&self, priority: i32) -> Context {
         let mut departing = self.plans.flights.departing(priority);
         departing.extend(self.departures.departing().cloned());
         Context { departing, ..Context::default() }
     }
 
-    /// Returns the context for a plan with evictions. Plans of equal or lower priority without an eviction do not cancel it, nor
-    /// does a short outage of a node.
+    /// Returns the context in which a plan with evictions that has left state `Planned` is checked: reservations of equal or lower priority
+    /// by plans without an eviction do not cancel it, nor does a short outage of a node.
     pub(super) fn context_after_first_eviction(&self, context: Context) -> Context {
         Context { recovering: self.plans.recovering.clone(), respect: Respect::StartedOrHigher, ..context }
     }
 
-    /// Ends the reservations of plans that ended some seconds ago: the nominations count again.
+    /// Removes the reservations of plans that ended some seconds ago from the model: from now on the nominations of the pods count again.
     fn expire_reservations(&mut self, now: Instant) {
         let nodes = self.plans.ended_reservations.expire(&self.plans.flights, &mut self.model.cluster, now);
         self.model.version += u64::from(!nodes.is_empty());
         nodes.iter().for_each(|node| self.model.changes.note_node(node));
     }
 
-    /// Advances every plan that is due, and carries out what they request.
+    /// Advances every plan that is due in this pass, and carries out what the plans request: calls, events, the statuses to write, and
+    /// their ends.
     pub(super) fn advance(&mut self, clock: Clock) {
         self.expire_reservations(clock.now);
         let binding_timeout = Duration::from_secs(self.config.binding_timeout_seconds);
@@ -143,7 +145,7 @@ impl Arbiter {
             }
             if now != before && advance.ended.is_none() {
                 flight.stages.push((now, clock.now));
-                self.staged(&preemptor, now);
+                self.tell_stage(&preemptor, now);
             }
             self.plans.flights.reserve(&preemptor, &mut self.model.cluster);
             self.plans.flights.advanced(&preemptor, had_effect || depends, clock.now);
@@ -173,8 +175,8 @@ impl Arbiter {
         }
     }
 
-    /// Publishes an event on the preemptor when its plan has reached the next state.
-    fn staged(&mut self, preemptor: &Preemptor, state: PlanState) {
+    /// Publishes an event on the preemptor whose plan has reached this state, if it is `Evicting` or `Ungating`.
+    fn tell_stage(&mut self, preemptor: &Preemptor, state: PlanState) {
         let Some(flight) = self.plans.flights.get(preemptor) else { return };
         if flight.evicts() {
             let trace_id = self.tracer.id(&flight.plan);
@@ -193,7 +195,8 @@ impl Arbiter {
         self.tell(preemptor, false, status::state_reason(state), action, note);
     }
 
-    /// Reports the preemptor to the PodGroups of the victims, by events and in their status, once for each plan.
+    /// Reports the preemptor to the PodGroups of the victims of its plan, by events and in their status, once for each plan and not before
+    /// it has left state `Planned`. Cancels the own plans of PodGroups that are evicted as a whole.
     fn tell_victims(&mut self, preemptor: &Preemptor) {
         let Some(flight) = self.plans.flights.get_mut_without_waking(preemptor) else { return };
         if flight.victims_notified || !flight.evicts() || flight.plan.state == PlanState::Planned {

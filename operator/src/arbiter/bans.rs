@@ -14,18 +14,20 @@ use k8s_openapi::jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns when a ban ends, as a timestamp for messages.
-fn end(ban: &Ban) -> Timestamp {
+fn end_time(ban: &Ban) -> Timestamp {
     Timestamp::from_second(ban.until).unwrap_or_default()
 }
 
-/// Returns the sentence about a ban of a pod on a node, or on every node.
-fn in_words(pod: &str, node: Option<&str>, ban: &Ban) -> String {
-    placement_banned(pod, node, end(ban), &ban.why)
+/// Returns the sentence that says that the pod with this name is banned on a node, or on every node if `node` is `None`, until when and
+/// why.
+fn ban_sentence(pod: &str, node: Option<&str>, ban: &Ban) -> String {
+    placement_banned(pod, node, end_time(ban), &ban.why)
 }
 
 impl Arbiter {
-    /// Bans the placements of a plan that kube-scheduler did not bind and the victims whose eviction was rejected, and ends the bans of the
-    /// placements that it bound. Returns the bans to store in the `Preemption`.
+    /// Bans the placements of an ended plan that kube-scheduler did not bind and the victims whose eviction was rejected; if the plan has
+    /// completed, ends the bans of the placements that it bound. `why` is the message of the plan. Returns the bans to store in the
+    /// `Preemption`.
     pub(super) fn note_bans(&mut self, flight: &Flight, state: PlanState, why: &str, clock: Clock) -> Vec<StoredBan> {
         if state == PlanState::Completed {
             self.end_bans_of_bound(flight, clock);
@@ -78,8 +80,8 @@ impl Arbiter {
         }
     }
 
-    /// Ends the bans of these bound pods in every `Preemption` that has them, because the next leader restores bans that have not ended. A
-    /// plan without victims, which is not stored, may have bound the pods.
+    /// Ends the bans of these bound pods (each with its node) in every stored `Preemption` that has them, because the next leader restores
+    /// bans that have not ended. The plan that bound them may have no `Preemption`, because it has no victims.
     fn end_stored_bans(&mut self, bound: &[(BanSubject, SmolStr)], clock: Clock) {
         let ends = |ban: &StoredBan| {
             bound.iter().any(|(subject, node)| ends_when_bound(ban, subject, node, clock.epoch_seconds))
@@ -98,7 +100,7 @@ impl Arbiter {
         }
     }
 
-    /// Restores the bans in the status of stored plans, which earlier leaders wrote, unless they have ended.
+    /// Restores the bans that earlier leaders wrote into the status of stored plans, unless they have ended.
     pub(super) fn resume_bans(&mut self, clock: Clock) {
         let bans = self.model.plans.iter().flat_map(|(_, record)| &record.status.bans);
         let uids: BTreeSet<&str> = bans.filter_map(|ban| ban.pod_uid.as_deref()).collect();
@@ -111,8 +113,8 @@ impl Arbiter {
         }
     }
 
-    /// Returns the UIDs of the pods on the nodes on which pods of a preemptor are banned, if one of these placements is banned on its node
-    /// only. Without them as victims another node may be found.
+    /// Returns the UIDs of all pods on the nodes on which pods of this preemptor are banned, if one of these placements is banned and no
+    /// pod is banned on every node; otherwise `None`. If the planner excludes these pods as victims, it may find another node.
     pub(super) fn pods_on_banned_nodes(
         &self,
         preemptor: &Preemptor,
@@ -130,7 +132,8 @@ impl Arbiter {
         Some(pods.map(|pod| pod.uid.clone()).collect())
     }
 
-    /// Returns why a plan with these placements must not evict; `None` if none of them is banned.
+    /// Returns the sentence about the first of these placements that is banned, so that a plan with them must not be carried out; `None` if
+    /// none is.
     pub(super) fn banned(&self, placements: &[Placement]) -> Option<String> {
         let bans = &self.restraint.bans;
         if bans.has_no_placement() {
@@ -138,35 +141,36 @@ impl Arbiter {
         }
         placements.iter().find_map(|placed| {
             let subject = self.model.subject_of(self.model.cluster.pod(&placed.pod)?);
-            let everywhere = bans.everywhere(&subject).map(|ban| in_words(&placed.pod.name, None, ban));
+            let everywhere = bans.everywhere(&subject).map(|ban| ban_sentence(&placed.pod.name, None, ban));
             let here =
-                || bans.on(&subject, &placed.node).map(|ban| in_words(&placed.pod.name, Some(&placed.node), ban));
+                || bans.on(&subject, &placed.node).map(|ban| ban_sentence(&placed.pod.name, Some(&placed.node), ban));
             everywhere.or_else(here)
         })
     }
 
-    /// Returns the sentence about a preemptor of which no pod may be placed anywhere by evictions.
+    /// Returns the sentence about the first pending pod of the preemptor that must not be placed on any node by evictions; `None` if there
+    /// is none.
     pub(super) fn banned_everywhere(&self, preemptor: &Preemptor) -> Option<String> {
         let bans = &self.restraint.bans;
         let subjects = self.subjects(preemptor);
-        subjects.iter().find_map(|(subject, pod)| Some(in_words(pod, None, bans.everywhere(subject)?)))
+        subjects.iter().find_map(|(subject, pod)| Some(ban_sentence(pod, None, bans.everywhere(subject)?)))
     }
 
-    /// Returns a sentence about the first ban that restricts a preemptor to other nodes, or to none.
+    /// Returns a sentence about the first ban of a pending pod of the preemptor, on every node or on one; `None` if there is none.
     pub(super) fn banned_nodes_in_words(&self, preemptor: &Preemptor) -> Option<String> {
         let bans = &self.restraint.bans;
         let subjects = self.subjects(preemptor);
         let on_node = || {
             subjects.iter().find_map(|(subject, pod)| {
                 let (node, ban) = bans.nodes(subject).next()?;
-                Some(in_words(pod, Some(node), ban))
+                Some(ban_sentence(pod, Some(node), ban))
             })
         };
         self.banned_everywhere(preemptor).or_else(on_node)
     }
 
-    /// Returns a sentence about the first pod with a lower priority than this one that is not evicted, because its eviction was rejected. It
-    /// is for the namespace of the preemptor.
+    /// Returns a sentence about the first pod of a lower priority than `priority` that is banned as a victim, because its eviction was
+    /// rejected; `None` if there is none. It has only names that the preemptor's namespace may see.
     pub(super) fn banned_victim_in_words(&self, preemptor: &Preemptor, priority: i32) -> Option<String> {
         let cluster = &self.model.cluster;
         let may_be_victim = |pod: &ObjectKey, uid: &str| {
@@ -175,11 +179,12 @@ impl Arbiter {
         };
         let mut bans = self.restraint.bans.evictions();
         let (pod, uid, ban) = bans.find(|(pod, uid, _)| may_be_victim(pod, uid))?;
-        let sentence = victim_banned(pod, uid, end(ban), &ban.why);
+        let sentence = victim_banned(pod, uid, end_time(ban), &ban.why);
         Some(self.config.names().render(&sentence, &preemptor.key().namespace))
     }
 
-    /// Returns what bans may be about among the pending pods of a preemptor, with the name of a pod each. Empty if no placement is banned.
+    /// Returns the subjects of bans (what a ban of a placement names instead of one pod) to which the pending pods of a preemptor belong,
+    /// each with the name of one of these pods. Empty if no placement is banned at all.
     fn subjects(&self, preemptor: &Preemptor) -> BTreeMap<BanSubject, SmolStr> {
         if self.restraint.bans.has_no_placement() {
             return BTreeMap::new();

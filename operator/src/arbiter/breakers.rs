@@ -24,8 +24,8 @@ use std::time::Duration;
 /// How long a plan may take before the next one may be made, while one is made at a time.
 const TRIAL: Duration = Duration::from_secs(600);
 
-/// Returns true if a preemptor exists and has pods that are not bound.
-fn waits(model: &Model, preemptor: &StoredPreemptor) -> bool {
+/// Returns true if the preemptor exists with this UID and has pods that are not bound.
+fn has_unbound_pods(model: &Model, preemptor: &StoredPreemptor) -> bool {
     let key = ObjectKey::new(&preemptor.namespace, &preemptor.name);
     if preemptor.kind == "Pod" {
         let is_pending = |pod: &Pod| pod.uid == preemptor.uid && pod.live() && !pod.bound();
@@ -40,18 +40,20 @@ fn time(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap_or_default()
 }
 
-/// Returns what messages say about an open breaker of the cluster or of a namespace: which it is, and how many preemptors opened it.
-pub(super) fn reason(scope: Scope, breaker: &SharedBreaker) -> SharedBreakerFacts {
+/// Returns what messages say about an open circuit breaker of the cluster or of a namespace (`scope`): which of them it is, and how many
+/// preemptors opened it.
+pub(super) fn breaker_facts(scope: Scope, breaker: &SharedBreaker) -> SharedBreakerFacts {
     SharedBreakerFacts { of_namespace: scope == Scope::Namespace, preemptors: breaker.preemptors() }
 }
 
-/// Returns the namespaces in which no pod is evicted for any preemptor; `None` stands for the cluster.
-fn stopped(open: &OpenBreakers) -> BTreeSet<Option<String>> {
+/// Returns the namespaces in which open circuit breakers permit no eviction for any preemptor; `None` among them stands for the whole
+/// cluster.
+fn stopped_namespaces(open: &OpenBreakers) -> BTreeSet<Option<String>> {
     open.stopping().map(|(namespace, _)| namespace.map(str::to_owned)).collect()
 }
 
 impl Arbiter {
-    /// Takes the outcomes that the watch has shown, and opens and closes breakers.
+    /// Counts the outcomes of ended plans that the watch has shown, and opens and closes circuit breakers.
     pub(super) fn follow_breakers(&mut self, clock: Clock) {
         for (plan, outcome) in std::mem::take(&mut self.model.plans.outcomes) {
             self.restraint.breakers.note(&plan, outcome);
@@ -59,7 +61,8 @@ impl Arbiter {
         self.compute_breakers(clock);
     }
 
-    /// Records the outcome of a plan that has ended, before the watch shows it. A plan whose `Preemption` was deleted counts no more.
+    /// Counts the outcome of a plan that has just ended for the circuit breakers, before the watch shows it. A plan whose `Preemption` was
+    /// deleted does not count.
     pub(super) fn note_outcome(&mut self, record: &Record<'_>, clock: Clock) {
         let status = PreemptionStatus { finished_at: Some(clock.time()), ..record.status.clone() };
         let outcome = PlanOutcome::of(record.plan.cause.as_str(), &record.plan.preemptor, &status);
@@ -69,12 +72,12 @@ impl Arbiter {
         }
     }
 
-    /// Computes which breakers are open. Preemptors are decided again when one has opened or closed, and plans that have evicted no pod are
-    /// cancelled when that of their namespace or of the cluster has opened.
+    /// Computes which circuit breakers are open. If one has opened or closed, preemptors are decided again; if that of a namespace or of
+    /// the cluster has opened, all plans are advanced, so that those that have evicted no pod are cancelled.
     fn compute_breakers(&mut self, clock: Clock) {
-        let before = stopped(self.restraint.breakers.open());
+        let before = stopped_namespaces(self.restraint.breakers.open());
         let model = &self.model;
-        if !self.restraint.breakers.compute(clock.epoch_seconds, |preemptor| waits(model, preemptor)) {
+        if !self.restraint.breakers.compute(clock.epoch_seconds, |preemptor| has_unbound_pods(model, preemptor)) {
             return;
         }
         self.model.version += 1;
@@ -92,7 +95,8 @@ impl Arbiter {
         }
     }
 
-    /// Returns the wait reason of a preemptor for which a breaker permits no plan with evictions now.
+    /// Returns the wait reason of a preemptor for which a circuit breaker (its own, its namespace's or the cluster's) permits no plan with
+    /// evictions now; `None` if all permit one.
     pub(super) fn stopped_by_breaker(&self, preemptor: &Preemptor, clock: Clock) -> Option<WaitReason> {
         let uid = self.model.uid_of(preemptor)?;
         let breakers = &self.restraint.breakers;
@@ -106,7 +110,8 @@ impl Arbiter {
         Some(WaitReason::new(Reason::CircuitBreakerOpen, message))
     }
 
-    /// Returns why the breaker of the cluster or of a namespace permits no plan with evictions for a preemptor now; `None` if it permits one.
+    /// Returns why this circuit breaker of the cluster or of a namespace (`scope`) permits no plan with evictions for a preemptor now;
+    /// `None` if it permits one.
     fn stopped_by_shared(
         &self,
         scope: Scope,
@@ -114,7 +119,7 @@ impl Arbiter {
         preemptor: &Preemptor,
         clock: Clock,
     ) -> Option<String> {
-        let (reason, namespace) = (reason(scope, breaker), &preemptor.key().namespace);
+        let (reason, namespace) = (breaker_facts(scope, breaker), &preemptor.key().namespace);
         let permitted = breaker.permits_from(namespace, self.model.uid_of(preemptor)?);
         let within = match scope {
             Scope::Cluster => None,
@@ -133,7 +138,8 @@ impl Arbiter {
         Some(pending::shared_breaker_half_open(reason, turn))
     }
 
-    /// Returns true if a plan that evicts pods was made a short time ago and is in flight: for a preemptor of this namespace, or for any.
+    /// Returns true if a plan that evicts pods was made less than ten minutes ago and is in flight, for a preemptor of this namespace, or
+    /// of any if it is `None`. Plans for critical add-ons do not count.
     fn has_trial(&self, namespace: Option<&str>, clock: Clock) -> bool {
         let flights = &self.plans.flights;
         flights.count_with_victims(i32::MIN) > 0

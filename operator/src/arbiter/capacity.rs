@@ -2,7 +2,7 @@
 //! autoscaler.
 
 use super::Arbiter;
-use crate::capacity_requests::Wait;
+use crate::capacity_requests::CapacityNeed;
 use crate::clock::Clock;
 use crate::messages::command::Command;
 use crate::preemption::queue::PendingPreemptor;
@@ -18,18 +18,18 @@ impl Arbiter {
     pub(super) fn ask_for_capacity(&mut self, clock: Clock) -> Vec<Command> {
         let Self { provisioning, model, preemption, plans, config, .. } = self;
         let waits = || {
-            let mut found: BTreeMap<ObjectKey, Wait> = BTreeMap::new();
+            let mut found: BTreeMap<ObjectKey, CapacityNeed> = BTreeMap::new();
             for (preemptor, waiting) in &preemption.waiting {
                 let Preemptor::Group(key) = preemptor else { continue };
                 let gang = model.cluster.group(key).is_some_and(|group| group.min_count.is_some());
                 let gang = gang && !plans.flights.contains(preemptor);
-                if let Some(wait) = waits_for(waiting).filter(|_| gang) {
+                if let Some(wait) = capacity_need(waiting).filter(|_| gang) {
                     found.insert(key.clone(), wait);
                 }
             }
             for flight in plans.flights.starting().filter(|flight| flight.plan.state == PlanState::Planned) {
                 let Preemptor::Group(key) = &flight.preemptor else { continue };
-                found.insert(key.clone(), if flight.evicts() { Wait::Postponed } else { Wait::Placed });
+                found.insert(key.clone(), if flight.evicts() { CapacityNeed::Postponed } else { CapacityNeed::Placed });
             }
             found
         };
@@ -39,15 +39,15 @@ impl Arbiter {
     }
 }
 
-/// Returns what a gang without a plan waits for; `None` if it needs no capacity request.
-fn waits_for(waiting: &PendingPreemptor) -> Option<Wait> {
+/// Returns the need for capacity of a gang without a plan in flight, from its wait reason; `None` if it needs no capacity request.
+fn capacity_need(waiting: &PendingPreemptor) -> Option<CapacityNeed> {
     match waiting.wait_reason.as_ref().map(|wait_reason| wait_reason.reason) {
         Some(Reason::Unschedulable | Reason::UnschedulableGuaranteedBudget | Reason::Cancelled | Reason::Failed) => {
-            Some(Wait::Capacity)
+            Some(CapacityNeed::Capacity)
         }
         // No decision has been made for the gang yet, for example after a change of leaders: existing capacity requests
         // stay.
-        None if waiting.seen.is_none() => Some(Wait::Placed),
+        None if waiting.seen.is_none() => Some(CapacityNeed::Placed),
         _ => None,
     }
 }
@@ -60,14 +60,14 @@ mod tests {
     #[test]
     fn requests_of_an_earlier_leader_are_kept_until_the_first_decision() {
         let mut waiting = PendingPreemptor::default();
-        assert_eq!(waits_for(&waiting), Some(Wait::Placed));
+        assert_eq!(capacity_need(&waiting), Some(CapacityNeed::Placed));
         waiting.seen = Some(1);
-        assert_eq!(waits_for(&waiting), None, "it fits");
+        assert_eq!(capacity_need(&waiting), None, "it fits");
         waiting.wait_reason = Some(WaitReason { reason: Reason::Unschedulable, message: String::new() });
-        assert_eq!(waits_for(&waiting), Some(Wait::Capacity));
+        assert_eq!(capacity_need(&waiting), Some(CapacityNeed::Capacity));
         waiting.seen = None;
-        assert_eq!(waits_for(&waiting), Some(Wait::Capacity), "the next decision is awaited");
+        assert_eq!(capacity_need(&waiting), Some(CapacityNeed::Capacity), "the next decision is awaited");
         waiting.wait_reason = Some(WaitReason { reason: Reason::WaitingForPods, message: String::new() });
-        assert_eq!(waits_for(&waiting), None);
+        assert_eq!(capacity_need(&waiting), None);
     }
 }

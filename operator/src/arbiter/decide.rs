@@ -1,7 +1,7 @@
 //! Decisions: passes each pending preemptor to the planner, in order, and stores, reports or carries out the decision.
 
 use super::Arbiter;
-use super::plan::stored;
+use super::plan::stored_form;
 use crate::clock::Clock;
 use crate::departures::plan_store::Record;
 use crate::messages::command::Command;
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// After this time the scheduling gate is removed again from members that were ungated without a placement and are still gated.
 const UNGATE_AGAIN: Duration = Duration::from_secs(5);
 
-/// Returns a unique name for a `Preemption`: the end of the term, which ends with a number, and a counter.
+/// Returns a unique name for a `Preemption`: the last 8 characters of the leader's term, and a number. It counts up `made`.
 pub(super) fn next_id(made: &mut u64, term: &str) -> String {
     *made += 1;
     let suffix: String = term.chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect();
@@ -31,7 +31,7 @@ pub(super) fn next_id(made: &mut u64, term: &str) -> String {
 }
 
 impl Arbiter {
-    /// Makes a decision for each pending preemptor whose turn it is in this pass.
+    /// Decides, with the planner, for each pending preemptor whose turn it is in this pass, and applies the decisions.
     pub(super) fn decide(&mut self, clock: Clock) {
         let start = Instant::now();
         self.store_observed_later(clock.now);
@@ -71,8 +71,8 @@ impl Arbiter {
         self.preemption.round.end(clock.now, start.elapsed());
     }
 
-    /// Returns why nothing is decided for a preemptor in this pass, if that is reported, and true if it is examined again in the next pass
-    /// although nothing changes. `None` if it is decided.
+    /// Returns `None` if the planner decides for this preemptor. Otherwise returns the wait reason to report, if there is one, and true if
+    /// the preemptor is examined again in the next pass although nothing changes.
     fn obstacle(&mut self, preemptor: &Preemptor, clock: Clock) -> Option<(Option<WaitReason>, bool)> {
         if self.restraint.switch.mode() == Mode::Off {
             return Some((Some(Self::off_reason()), false));
@@ -92,7 +92,8 @@ impl Arbiter {
         self.waits_for_rehearsal(preemptor, clock).map(|wait_reason| (Some(wait_reason), false))
     }
 
-    /// Returns for which other pods or objects a PodGroup waits, if that is reported; `None` if it need not wait.
+    /// Returns `None` if the PodGroup needs to wait for no other pods or objects. Otherwise returns the wait reason to report, or
+    /// `Some(None)` while it waits only for a moment, which is not reported.
     fn group_obstacle(&self, group: &ObjectKey, now: Instant) -> Option<Option<WaitReason>> {
         let waits = |message: String| Some(Some(WaitReason::new(Reason::WaitingForPods, message)));
         if self.model.has_members_of_another_owner(group) {
@@ -111,8 +112,9 @@ impl Arbiter {
         waits(pod_group::predecessor_may_be_deleted(predecessor))
     }
 
-    /// Decides for a preemptor, if it is its turn. `in_flight` is the context of the last decision, with the state for which it holds;
-    /// the pass began at `start`.
+    /// Asks the planner about a preemptor and applies the decision, if it is the turn of this preemptor. `in_flight` is the context of the
+    /// last decision with the version of the model and the priority for which it holds: it is used again if they are the same. The pass
+    /// began at `start`.
     fn decide_one(
         &mut self,
         preemptor: &Preemptor,
@@ -149,17 +151,17 @@ impl Arbiter {
         if only_free_capacity && !matches!(decision, Decision::Fits { .. }) {
             return;
         }
-        self.decided(preemptor, decision, clock);
+        self.apply_decision(preemptor, decision, clock);
     }
 
-    /// Returns true while the first pods of a gang wait until the size of the gang was read from its owner: for some seconds at most.
+    /// Returns true while no member of the gang is bound and its size was not read from its owner yet. That takes some seconds at most.
     fn may_be_of_another_size(&self, group: &ObjectKey, now: Instant) -> bool {
         let mut members = self.model.cluster.members(group);
         !self.gangs.labelled.settled(&self.model, group, now) && !members.any(|pod| pod.live() && pod.bound())
     }
 
-    /// Returns the wait reason of a preemptor while a call for one of its members is rejected, and makes the dry run of this call when it is
-    /// due.
+    /// Returns the wait reason of a preemptor while a call for one of its members is rejected; `None` if none is. Makes the dry run of this
+    /// call when it is due.
     fn waits_for_rehearsal(&mut self, preemptor: &Preemptor, clock: Clock) -> Option<WaitReason> {
         let waiting = self.preemption.waiting.get_mut(preemptor)?;
         let cluster = &self.model.cluster;
@@ -184,8 +186,8 @@ impl Arbiter {
         Some(WaitReason::new(Reason::Rejected, pending::rehearsal_rejected(&rendered, until)))
     }
 
-    /// Returns a wait reason if the placements need capacity that is reserved for the successor of another gang; `None` if the gang need
-    /// not wait. The gang is decided again when the reservation ends.
+    /// Returns a wait reason if these placements and victims need capacity that is reserved for the successor of another gang; `None` if
+    /// the gang need not wait. The gang is decided again when the reservation ends.
     fn reserved_for_successor(
         &self,
         preemptor: &Preemptor,
@@ -207,7 +209,8 @@ impl Arbiter {
         Some(WaitReason::new(Reason::WaitingForPods, message))
     }
 
-    /// Calls the planner. Placeholder pods that reserve capacity for the preemptor are treated as if they were terminating.
+    /// Returns the decision of the planner for a preemptor. Placeholder pods that reserve capacity for the preemptor are treated as if they
+    /// were terminating.
     fn ask_the_planner(&self, preemptor: &Preemptor, context: &Context) -> Decision {
         let placeholders: BTreeSet<SmolStr> = match preemptor {
             Preemptor::Group(key) => self.model.placeholders(key).map(|pod| pod.uid.clone()).collect(),
@@ -220,8 +223,8 @@ impl Arbiter {
         giveway_planner::plan(&self.model.cluster, preemptor, &context)
     }
 
-    /// Applies a decision: sets the wait reason, or starts a plan.
-    fn decided(&mut self, preemptor: &Preemptor, decision: Decision, clock: Clock) {
+    /// Applies a decision of the planner: starts a plan, or stores the reason why the preemptor waits.
+    fn apply_decision(&mut self, preemptor: &Preemptor, decision: Decision, clock: Clock) {
         match decision {
             Decision::Fits { placements, domain, .. } => {
                 if let Some(reserved) = self.reserved_for_successor(preemptor, &placements, &[]) {
@@ -257,19 +260,24 @@ impl Arbiter {
             }
             Decision::Unknown(unknown) => {
                 let message = unknown.to_string();
-                self.waits(preemptor, Reason::Unschedulable, message, clock.now);
+                self.set_pending_reason(preemptor, Reason::Unschedulable, message, clock.now);
                 self.leave_to_scheduler(preemptor, &unknown, clock);
             }
             Decision::WaitingForPods { live, min_count, finished, below } => {
                 let gated = status::gated(&self.model.cluster, preemptor.key());
                 let members = ExistingMembers { needed: min_count, live, finished, below, gated };
-                self.waits(preemptor, Reason::WaitingForPods, pod_group::gang_incomplete(members), clock.now);
+                self.set_pending_reason(
+                    preemptor,
+                    Reason::WaitingForPods,
+                    pod_group::gang_incomplete(members),
+                    clock.now,
+                );
             }
             Decision::Nothing => self.set_wait_reason(preemptor, None, clock.now),
         }
     }
 
-    /// Begins to carry out a plan, or reports why it must not be carried out now.
+    /// Starts this plan of the planner, or stores the reason why it must not be carried out now.
     fn preempt(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         if let Some(wait_reason) = self.prevented(preemptor, plan) {
             return self.set_wait_reason(preemptor, Some(wait_reason), clock.now);
@@ -291,8 +299,8 @@ impl Arbiter {
         self.start(preemptor, plan, clock);
     }
 
-    /// Returns why a plan for a preemptor must not be carried out now: a scheduler that Giveway does not serve,
-    /// capacity that is reserved for another PodGroup, a ban, or too many plans in flight.
+    /// Returns why a plan for a preemptor must not be carried out now: a scheduler that Giveway does not serve, capacity that is reserved
+    /// for another PodGroup, a ban, or too many plans in flight. `None` if none of these applies.
     fn prevented(&self, preemptor: &Preemptor, plan: &Plan) -> Option<WaitReason> {
         let unschedulable = |message: String| WaitReason::new(Reason::Unschedulable, message);
         let foreign = self.foreign_scheduler(preemptor).map(|name| pending::foreign_scheduler(&name));
@@ -302,8 +310,8 @@ impl Arbiter {
         foreign.map(unschedulable).or_else(reserved).or_else(banned).or_else(too_many)
     }
 
-    /// Removes the scheduling gate of the members without a placement, because the planner cannot evaluate a constraint that kube-scheduler
-    /// can. Retried after [`UNGATE_AGAIN`] for members that are still gated.
+    /// Removes the scheduling gate of those members that the planner cannot place (`unknown`), because it cannot evaluate a constraint that
+    /// kube-scheduler can. Retried after [`UNGATE_AGAIN`] for members that are still gated.
     fn leave_to_scheduler(&mut self, preemptor: &Preemptor, unknown: &Unknown, clock: Clock) {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
         let pods = unknown.members.iter().filter_map(|member| self.model.cluster.pod(member));
@@ -317,8 +325,9 @@ impl Arbiter {
         commands.into_iter().for_each(|command| self.actuator.dispatch(command));
     }
 
-    /// Returns why there is no plan: not enough capacity, or budgets. Budgets are the reason if the planner excluded victims because of
-    /// them, or if the API server refused the evictions of the possible victims.
+    /// Returns the wait reason of a preemptor for which the planner found no plan: not enough capacity, budgets, or the limit of the
+    /// search. Budgets are the reason if the planner excluded victims because of them, or if the API server refused the evictions of the
+    /// possible victims.
     fn unschedulable(&self, preemptor: &Preemptor, shortfall: &Shortfall) -> WaitReason {
         let waiting = self.preemption.waiting.get(preemptor);
         let refusal = waiting.and_then(|waiting| waiting.refusal.as_ref());
@@ -347,7 +356,7 @@ impl Arbiter {
         WaitReason::new(reason, format!("{shortfall}{contradiction}{refusal}{unheard}{banned}"))
     }
 
-    /// Returns the shortfall with the names of budgets removed that the preemptor's namespace must not see.
+    /// Returns the shortfall without the names of budgets that readers of the preemptor's namespace must not see.
     fn without_foreign_names(&self, preemptor: &Preemptor, shortfall: &Shortfall) -> Shortfall {
         let (names, mut shown) = (self.config.names(), shortfall.clone());
         for budget in &mut shown.guaranteed {
@@ -367,7 +376,8 @@ impl Arbiter {
             .then(|| WaitReason::new(Reason::EvictionsLimited, pending::too_many_plans(count, priority, most)))
     }
 
-    /// Returns the scheduler of a pending pod of the preemptor if Giveway does not preempt for its pods.
+    /// Returns the scheduler name of the first pending pod of the preemptor that uses a scheduler for whose pods Giveway does not preempt;
+    /// `None` if there is none.
     fn foreign_scheduler(&self, preemptor: &Preemptor) -> Option<String> {
         let cluster = &self.model.cluster;
         let foreign = |p: &Pod| {
@@ -380,12 +390,13 @@ impl Arbiter {
         }
     }
 
-    /// Stores why a preemptor is pending, for its status. A new reason is also published as an event.
-    pub(super) fn waits(&mut self, preemptor: &Preemptor, reason: Reason, message: String, now: Instant) {
+    /// Stores why a preemptor is pending, with this reason and message, for its status. A new reason is also published as an event.
+    pub(super) fn set_pending_reason(&mut self, preemptor: &Preemptor, reason: Reason, message: String, now: Instant) {
         self.set_wait_reason(preemptor, Some(WaitReason::new(reason, message)), now);
     }
 
-    /// Stores why a preemptor waits. A new reason is also published as an event.
+    /// Stores why a preemptor is pending, for its status, or with `None` that no reason is known. A new reason is also published as an
+    /// event.
     pub(super) fn set_wait_reason(&mut self, preemptor: &Preemptor, wait_reason: Option<WaitReason>, now: Instant) {
         let waiting = self.preemption.waiting.entry(preemptor.clone()).or_default();
         if waiting.wait_reason == wait_reason {
@@ -415,7 +426,8 @@ impl Arbiter {
         }
     }
 
-    /// Starts a plan for the preemptor; a plan that was postponed keeps the time when it was made first.
+    /// Starts this plan of the planner for the preemptor. If an earlier plan was postponed, the new one keeps the time at which that was
+    /// made, from which the preemption delay counts.
     fn start(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let mut flight = self.new_flight(preemptor, plan, clock);
         if let Some(waiting) = self.preemption.waiting.get_mut(preemptor)
@@ -428,7 +440,7 @@ impl Arbiter {
         self.open(flight);
     }
 
-    /// Returns a plan in the form in which it is carried out.
+    /// Returns this plan of the planner in the form in which it is carried out, with a new name. It is not in flight yet.
     pub(super) fn new_flight(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) -> Flight {
         let priority = self.model.priority_of(preemptor).unwrap_or(0);
         let stored_preemptor = self.stored_preemptor(preemptor, priority);
@@ -436,13 +448,13 @@ impl Arbiter {
         Flight::new(preemptor.clone(), priority, stored, clock.now)
     }
 
-    /// Converts a plan into its stored form, with the current term and a unique name.
+    /// Converts a plan of the planner into its stored form, with the current term and a new unique name.
     pub(super) fn new_plan(&mut self, plan: &Plan, preemptor: StoredPreemptor, clock: Clock) -> StoredPlan {
         let (id, term) = (next_id(&mut self.plans.made, self.leadership.term()), self.leadership.term().to_owned());
-        stored(plan, id, term, preemptor, &self.model.cluster, clock.time())
+        stored_form(plan, id, term, preemptor, &self.model.cluster, clock.time())
     }
 
-    /// Puts a new plan in flight. A plan with victims is also stored as a `Preemption` and published as an event.
+    /// Puts a new plan in flight. A plan with victims is also stored as a `Preemption` and published as an event on the preemptor.
     pub(super) fn open(&mut self, mut flight: Flight) {
         let preemptor = flight.preemptor.clone();
         if flight.evicts() {

@@ -23,8 +23,8 @@ use giveway_planner::Preemptor;
 use giveway_planner::model::ObjectKey;
 use std::cmp::Reverse;
 
-/// Begins departures for the victims that a cancelled plan has not evicted. `made` numbers the new `Preemption`
-/// objects. Returns true if departures that are stored evict all of them.
+/// Begins departures for the pods of partially disrupted PodGroups (`rest`) that a cancelled plan has not evicted. `made` numbers the new
+/// `Preemption` objects in the term of this leader. Returns true if departures that are stored evict all of these pods.
 pub(super) fn evict_remaining_victims(
     model: &Model,
     rest: &[RemainingPods],
@@ -41,8 +41,8 @@ pub(super) fn evict_remaining_victims(
 }
 
 impl Arbiter {
-    /// Begins departures after preemptions by kube-scheduler. This runs before plans for the PodGroups advance and before decisions are
-    /// made for replacement pods.
+    /// Begins departures for the other pods of PodGroups of which kube-scheduler has preempted a pod since the last pass. This runs before
+    /// plans for the PodGroups advance and before decisions are made for replacement pods.
     pub(super) fn begin_departures(&mut self, clock: Clock) {
         for preempted in self.model.take_preempted_by_scheduler().into_values() {
             let PreemptedByScheduler { group, .. } = &preempted;
@@ -60,8 +60,8 @@ impl Arbiter {
         }
     }
 
-    /// Cancels the plan of a PodGroup that is evicted as a whole: a new plan is made for all its members. In state `Ungating` the members
-    /// are already ungated and have a node.
+    /// Cancels the plan in flight for which this PodGroup is the preemptor, because its pods are evicted as a whole: a new plan is made for
+    /// all its members. In state `Ungating` it is not cancelled, because the members are already ungated and have a node.
     pub(super) fn cancel_own_plan(&mut self, group: &ObjectKey, why: &str) {
         let own = self.plans.flights.get_mut(&Preemptor::Group(group.clone()));
         if let Some(flight) = own.filter(|flight| flight.plan.state != PlanState::Ungating) {
@@ -69,7 +69,8 @@ impl Arbiter {
         }
     }
 
-    /// Begins a departure and publishes an event about it. Returns false if other departures already evict the pods.
+    /// Begins a departure and publishes an event about it on the PodGroup, with this reason and action. Returns false if other departures
+    /// already evict the pods.
     fn begin_departure(&mut self, request: DepartureRequest, reason: Reason, action: &str, clock: Clock) -> bool {
         let (group, message, cause) = (request.group.clone(), request.message.clone(), request.cause);
         let term = self.leadership.term();
@@ -82,7 +83,7 @@ impl Arbiter {
         true
     }
 
-    /// Records what the status of a PodGroup says about its departure, which `plan` stores.
+    /// Records what the status of a PodGroup says about its departure: cause and message, and the name of its `Preemption` (`plan`).
     fn note_disruption(&mut self, group: ObjectKey, cause: Cause, plan: String, message: Sentence) {
         let (preemptor, reason) = match cause {
             Cause::MemberPreempted => (Some(PreemptorReference::scheduler(SCHEDULER)), Reason::PreemptionByScheduler),
@@ -94,8 +95,8 @@ impl Arbiter {
         self.statuses.victims.insert(group, Victimhood { plan, preemptor, reason, message, whole: true });
     }
 
-    /// Resumes the departures of an earlier leader: first those with the strongest cause, because a pod belongs to one
-    /// departure at most.
+    /// Resumes the stored departures of an earlier leader: first those with the strongest cause, because a pod belongs to one departure at
+    /// most. One that has no PodGroup is ended.
     pub(super) fn resume_departures(&mut self, mut plans: Vec<StoredPlan>, clock: Clock) {
         plans.sort_by_key(|plan| (Reverse(strength(plan.cause)), plan.id.clone()));
         for mut plan in plans {
@@ -111,7 +112,7 @@ impl Arbiter {
         self.departures.complete_resumption();
     }
 
-    /// Advances departures, and ends those that are finished.
+    /// Begins departures of partially scheduled gangs, advances all departures, and requests their evictions.
     pub(super) fn advance_departures(&mut self, clock: Clock) {
         self.disrupt_partially_scheduled(clock);
         if self.departures.is_empty() {
@@ -124,12 +125,13 @@ impl Arbiter {
             self.actuator.dispatch(command);
         }
         for (group, pod, uid, why) in step.refused {
-            self.tell_refusal(&pod, &uid, &action_of(&group), &why, clock.now);
+            self.tell_refusal(&pod, &uid, &departure_in_words(&group), &why, clock.now);
         }
         self.statuses.dirty.extend(step.ended);
     }
 
-    /// Begins departures for the gangs that have been partially scheduled for too long.
+    /// Begins departures for the gangs that have been partially scheduled for too long, as far as the mode and the limits on evictions
+    /// permit it. Otherwise publishes an event with the reason.
     fn disrupt_partially_scheduled(&mut self, clock: Clock) {
         let after = self.config.partially_scheduled_timeout;
         if after.is_zero() {
@@ -154,7 +156,7 @@ impl Arbiter {
                 Some(_) => None,
             };
             if let Some(full) = full {
-                self.tell_rate(&group, &full, clock);
+                self.tell_limit_reached(&group, &full, clock);
                 continue;
             }
             self.gangs.partial_gangs.restart(&group, clock.now);
@@ -182,8 +184,8 @@ impl Arbiter {
         }
     }
 
-    /// Publishes an event that the pods of a partially scheduled gang are evicted later, when the limits on evictions allow it.
-    fn tell_rate(&mut self, group: &ObjectKey, full: &Full, clock: Clock) {
+    /// Publishes an event on a partially scheduled gang: its pods are evicted later, when the limit that is reached allows it.
+    fn tell_limit_reached(&mut self, group: &ObjectKey, full: &Full, clock: Clock) {
         let uid = self.model.cluster.group(group).map(|group| group.uid.clone()).unwrap_or_default();
         if self.speaker.is_due(&uid, Reason::EvictionsLimited.as_str(), clock.now) {
             let why = limit_sentence(full, clock.at(full.until));
@@ -192,14 +194,16 @@ impl Arbiter {
         }
     }
 
-    /// Returns why no pod of a namespace may be evicted without a preemptor now; `None` if that is permitted.
+    /// Returns why no pod of a namespace may be evicted without a preemptor now: the mode, or the protection of the namespace. `None` if it
+    /// is permitted.
     fn not_evicted(&self, namespace: &str) -> Option<(Reason, String)> {
         let restraint = self.restraint.reason().map(|reason| (reason, self.restraint.in_words()));
         let protection = || Some((Reason::Protected, self.model.cluster.protection(namespace)?.to_string()));
         restraint.or_else(protection)
     }
 
-    /// Publishes an event on a PodGroup in mode `PodGroup` of which kube-scheduler preempted a pod: why its other pods are not evicted.
+    /// Publishes an event on a PodGroup in mode `PodGroup` of which kube-scheduler preempted a pod: why its other bound pods are not
+    /// evicted. None if it has no such pods or a departure.
     fn tell_not_disrupted(&self, preempted: &PreemptedByScheduler, reason: Reason, why: &str) {
         let PreemptedByScheduler { pod, group, .. } = preempted;
         let others = begin::other_bound_members(&self.model, preempted).count();
@@ -218,7 +222,7 @@ impl Arbiter {
     }
 }
 
-/// Returns the cause of a departure's evictions, for the field `action` of events.
-pub(super) fn action_of(group: &ObjectKey) -> String {
+/// Returns the text that names the departure of a PodGroup as the cause of evictions, for the field `action` of events.
+pub(super) fn departure_in_words(group: &ObjectKey) -> String {
     format!("the disruption of podgroup/{group}")
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 impl Arbiter {
-    /// Returns the state as lines of JSON, one for each section of a [`dump`].
+    /// Returns the state of the arbiter as lines of JSON, one for each section of a [`dump`].
     pub fn dump(&self, clock: Clock) -> Vec<String> {
         let (flights, cluster) = (&self.plans.flights, &self.model.cluster);
         vec![
@@ -19,7 +19,7 @@ impl Arbiter {
         ]
     }
 
-    /// Returns the section `operator`. It has no entries whose number could grow.
+    /// Returns the section `operator` of the dump: mode, limits, and numbers of plans, bans and queued calls. Its size is limited.
     fn about_operator(&self, now: Instant) -> Value {
         let (most, breakers) = (self.restraint.rates.most(), self.restraint.breakers.open());
         let mut queues: BTreeMap<&str, Value> = BTreeMap::new();

@@ -11,8 +11,9 @@ use giveway_crds::wording::conditions::plan_end;
 use giveway_planner::Preemptor;
 
 impl Arbiter {
-    /// Updates the queue entry of a preemptor whose plan has ended: the back-off, and the pods to exclude from the next plan.
-    fn waits_on(&mut self, flight: &Flight, ending: &Ending, message: &str, clock: Clock) {
+    /// Updates the queue entry of a preemptor whose plan has ended: when the next plan may be made, which pods it must not evict, and the
+    /// wait reason, which contains `message`.
+    fn update_queue_entry(&mut self, flight: &Flight, ending: &Ending, message: &str, clock: Clock) {
         let waiting = self.preemption.waiting.entry(flight.preemptor.clone()).or_default();
         waiting.wait_reason = None;
         waiting.seen = None;
@@ -54,7 +55,8 @@ impl Arbiter {
         }
     }
 
-    /// Removes a plan that has ended, and records its result for its preemptor.
+    /// Removes the plan of this preemptor, which has ended, from the plans in flight, and records the result: bans, circuit breakers,
+    /// metrics, events, statuses and the stored object.
     pub(super) fn ended(&mut self, preemptor: &Preemptor, ending: &Ending, clock: Clock) {
         let Some(flight) = self.plans.flights.remove(preemptor) else { return };
         self.preemption.ended(preemptor);
@@ -69,7 +71,7 @@ impl Arbiter {
         // The history of a deleted preemptor does not apply to a new one of the same name.
         let is_another = self.model.uid_of(preemptor).is_some_and(|uid| *uid != *flight.plan.preemptor.uid);
         if !is_another {
-            self.waits_on(&flight, ending, &message, clock);
+            self.update_queue_entry(&flight, ending, &message, clock);
         }
         let bans = self.note_bans(&flight, ending.state, &message, clock);
         if flight.rescue.is_some() && !bans.is_empty() {

@@ -12,12 +12,13 @@ use giveway_planner::model::{Cluster, Group, ObjectKey, Pod};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Returns the label value for a PodGroup's PriorityClass in metrics.
+/// Returns the value for a PodGroup's PriorityClass in labels of metrics.
 pub(super) fn class_of_group(metrics: &Metrics, cluster: &Cluster, group: &Group) -> ClassLabel {
     metrics.class(group.class_name.as_deref(), |name| cluster.classes().get(name).is_some())
 }
 
-/// Returns the class label of a pod as preemptor or victim: the class of its PodGroup, or else its own.
+/// Returns the value for the PriorityClass of a pod, as preemptor or victim, in labels of metrics: the class of its PodGroup, or else its
+/// own.
 fn class_of_pod(metrics: &Metrics, cluster: &Cluster, pod: &Pod) -> ClassLabel {
     match cluster.group_of(pod).filter(|group| group.class_name.is_some()) {
         Some(group) => class_of_group(metrics, cluster, group),
@@ -26,7 +27,7 @@ fn class_of_pod(metrics: &Metrics, cluster: &Cluster, pod: &Pod) -> ClassLabel {
 }
 
 impl Arbiter {
-    /// Returns the value of the metrics' label for a preemptor's PriorityClass; `none` if the preemptor does not exist any more.
+    /// Returns the value for a preemptor's PriorityClass in labels of metrics; `none` if the preemptor does not exist any more.
     fn class_of(&self, preemptor: &Preemptor) -> ClassLabel {
         let cluster = &self.model.cluster;
         let known = match preemptor {
@@ -88,8 +89,8 @@ impl Arbiter {
         exists && flight.may_have_evicted() && flight.bound(&self.model.cluster) < flight.members.len()
     }
 
-    /// Shows the plans with victims and the departures in flight, and how many statuses are not written yet. It visits all of them, so it is
-    /// not called in every pass.
+    /// Sets the metrics about plans with victims and departures in flight, statuses to write, bans and circuit breakers. It visits all of
+    /// them, so it is not called in every pass.
     pub(super) fn show_in_flight(&self) {
         let plans = self.plans.flights.values().filter(|flight| flight.evicts());
         let plans = plans.map(|flight| (flight.plan.cause.as_str(), flight.plan.state));

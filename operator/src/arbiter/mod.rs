@@ -93,7 +93,8 @@ pub struct Arbiter {
 }
 
 impl Arbiter {
-    /// Creates an arbiter; [`Arbiter::run`] runs it. `ready` is true while every kind has been listed: in a standby, all but the stored plans.
+    /// Creates an arbiter; [`Arbiter::run`] runs it. It sets `ready` to true while every kind has been listed: in a standby, all but the
+    /// stored plans.
     pub fn new(
         config: Config,
         actuator: impl Dispatch + Send + 'static,
@@ -138,14 +139,14 @@ impl Arbiter {
 
     /// Replaces the clock that gives the API server's time.
     #[must_use]
-    pub fn by(mut self, server_time: ServerTime) -> Self {
+    pub fn with_server_time(mut self, server_time: ServerTime) -> Self {
         self.server_time = server_time;
         self
     }
 
     /// Replaces the tracer that exports a trace of each plan.
     #[must_use]
-    pub fn traced_by(mut self, tracer: Tracer) -> Self {
+    pub fn with_tracer(mut self, tracer: Tracer) -> Self {
         self.tracer = tracer;
         self
     }
@@ -157,7 +158,7 @@ impl Arbiter {
         self
     }
 
-    /// Runs until the channel of inputs is closed.
+    /// Applies inputs and runs passes until the channel of inputs is closed.
     pub async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -189,7 +190,8 @@ impl Arbiter {
         }
     }
 
-    /// Applies one input. Nothing is decided before the next [`Arbiter::pass`].
+    /// Applies one input (a watch event, the answer to a call, or a request for a dump). Nothing is decided before the next
+    /// [`Arbiter::pass`].
     pub fn take(&mut self, input: Input, now: Instant) {
         if let Some(kind) = input.kind() {
             self.metrics.scraped.observed(kind, now);
@@ -201,7 +203,7 @@ impl Arbiter {
         }
     }
 
-    /// Returns the PodGroup that a victim of a plan is, or that its pod belongs to; `None` for a pod without a group.
+    /// Returns the PodGroup that a victim of a stored plan is, or to which the victim pod belongs; `None` for a pod without a PodGroup.
     fn group_of_unit(&self, unit: &StoredVictim) -> Option<ObjectKey> {
         let (key, cluster) = (ObjectKey::new(&unit.namespace, &unit.name), &self.model.cluster);
         match unit.kind.as_str() {

@@ -16,12 +16,12 @@ use std::time::Instant;
 const MOST_BUDGETS: usize = 8;
 
 impl Arbiter {
-    /// Publishes an event without delay or limit.
+    /// Publishes an event at once, without a limit on their rate.
     pub(super) fn publish(&self, notice: EventNotice) {
         self.actuator.dispatch(Command::Publish(notice));
     }
 
-    /// Publishes an event on a preemptor, if it exists.
+    /// Publishes an event on a preemptor, if it exists. It is of type `Warning` if `warning` is true; `note` is its message.
     pub(super) fn tell(
         &self,
         preemptor: &Preemptor,
@@ -38,7 +38,7 @@ impl Arbiter {
         self.publish(EventNotice::on(kind, (preemptor.key().clone(), uid), warning, reason, action, note));
     }
 
-    /// Publishes the queued events that are permitted now.
+    /// Publishes the queued events on waiting pods that the limits of events permit now.
     pub(super) fn publish_queued(&mut self, now: Instant) {
         let waits_for = |group: &ObjectKey| {
             let preemptor = Preemptor::Group(group.clone());
@@ -53,7 +53,7 @@ impl Arbiter {
         }
     }
 
-    /// Publishes events on the budgets that prevent a preemption.
+    /// Publishes events on the budgets that, according to this result of the planner, prevent a preemption for the preemptor.
     pub(super) fn tell_budgets(&mut self, preemptor: &Preemptor, shortfall: &Shortfall, now: Instant) {
         for guaranteed in shortfall.named_budgets() {
             let Some(budget) = self.model.cluster.budgets().find(|b| b.key == guaranteed.key).cloned() else {
@@ -68,8 +68,8 @@ impl Arbiter {
         }
     }
 
-    /// Publishes events on a victim and its budgets: the API server refused the eviction. `matter` identifies the plan or departure, `why`
-    /// is the reason.
+    /// Publishes events on a victim pod and its budgets that its eviction was refused. `matter` identifies the plan or departure, so that
+    /// the same event is not published again within minutes; `why` is the reason.
     pub(super) fn tell_refusal(&mut self, pod: &ObjectKey, uid: &str, matter: &str, why: &str, now: Instant) {
         let Some(victim) = self.model.cluster.pod(pod).filter(|p| p.uid == uid) else { return };
         let budgets: Vec<Budget> =
@@ -84,7 +84,8 @@ impl Arbiter {
         }
     }
 
-    /// Publishes an event on a budget, unless the same one was published a short while ago.
+    /// Publishes an event on a budget, unless one with the same reason and `matter` (what identifies the plan, departure or preemptor) was
+    /// published a short while ago.
     fn tell_budget(&mut self, budget: &Budget, matter: &str, reason: Reason, note: Sentence, now: Instant) {
         if self.speaker.is_due(&budget.uid, &format!("{reason} {matter}"), now) {
             let (about, action) = ((budget.key.clone(), budget.uid.clone()), format!("Preempting for {matter}"));

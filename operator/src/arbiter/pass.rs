@@ -93,7 +93,7 @@ impl Arbiter {
         if self.leadership.holds() { self.model.synced() } else { self.model.knows_cluster() }
     }
 
-    /// Removes the state of deleted PodGroups whose name a new PodGroup has, because their deletion may not have been observed.
+    /// Removes what is remembered about deleted PodGroups whose name a new PodGroup has, because their deletion may not have been observed.
     fn forget_deleted(&mut self) {
         for key in std::mem::take(&mut self.model.namesakes) {
             self.statuses.last_plans.remove(&key);
@@ -102,7 +102,8 @@ impl Arbiter {
         }
     }
 
-    /// Begins to lead: everything is handled once, and the plans that an earlier leader stored are resumed.
+    /// Begins to lead: marks all PodGroups and pending preemptors as changed, and resumes the plans, departures, bans and limits of an
+    /// earlier leader.
     fn resume(&mut self, clock: Clock) {
         self.model.touch_all();
         self.preemption.candidates = Candidates::all(&self.model);
@@ -112,7 +113,8 @@ impl Arbiter {
         self.resume_plans(clock);
     }
 
-    /// Updates the set of nodes that have not been ready for a short time only.
+    /// Updates the set of nodes that are not ready, but only for a short time yet. The plans on nodes that enter or leave the set are
+    /// checked again.
     fn note_outages(&mut self, clock: Clock) {
         let grace = i64::try_from(self.config.node_outage_grace.as_secs()).unwrap_or(i64::MAX);
         let recovering = self.model.recovering(clock.epoch_seconds, grace);

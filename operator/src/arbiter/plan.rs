@@ -23,7 +23,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 impl Arbiter {
-    /// Requests writes of changed plans, and removes old ones from the history.
+    /// Requests the writes of `Preemption` objects that have changed, and the deletion of old ones. Handles the deletion of objects by
+    /// other clients.
     pub(super) fn store_plans(&mut self, clock: Clock) {
         for removed in std::mem::take(&mut self.model.plans.removed) {
             self.plan_deleted(&removed);
@@ -53,7 +54,8 @@ impl Arbiter {
         writes.for_each(|command| self.actuator.dispatch(command));
     }
 
-    /// Handles the result of writing the objects of a plan.
+    /// Handles the answer to a call that created the objects of a plan or departure or wrote this status. `plan` is the name of its
+    /// `Preemption`.
     pub(super) fn plan_written(
         &mut self,
         plan: &str,
@@ -91,7 +93,7 @@ impl Arbiter {
         }
     }
 
-    /// Records why a write of a plan or departure failed, for the status of its PodGroup.
+    /// Records why a write of the `Preemption` named `plan` failed, for the status of the PodGroup.
     fn not_written(&mut self, plan: &str, why: &str) {
         self.statuses.dirty.extend(self.departures.not_written(plan, why));
         let Some(flight) = self.plans.flights.with_id(plan) else { return };
@@ -99,7 +101,8 @@ impl Arbiter {
         self.statuses.touch(&flight.preemptor);
     }
 
-    /// Handles the deletion of a `Preemption`: an administrator ends the plan or departure. A committed departure is stored again.
+    /// Handles the deletion of the `Preemption` named `plan` by another client: its plan or departure ends. A committed departure is stored
+    /// again.
     fn plan_deleted(&mut self, plan: &str) {
         self.statuses.dirty.extend(self.departures.preemption_deleted(&mut self.plan_store, plan));
         if let Some(flight) = self.plans.flights.with_id(plan) {
@@ -108,7 +111,8 @@ impl Arbiter {
         }
     }
 
-    /// Resumes the plans that an earlier leader stored. Completely stored plans are checked as our own are; the others are ended.
+    /// Resumes the plans and departures that an earlier leader stored. Each plan is checked and cancelled if it is not valid any more.
+    /// Plans that were not stored completely, or of which their preemptor has a newer one, are ended.
     pub(super) fn resume_plans(&mut self, clock: Clock) {
         let mut newest: BTreeMap<Preemptor, StoredPlan> = BTreeMap::new();
         let mut without_preemptor: Vec<StoredPlan> = Vec::new();
@@ -193,7 +197,7 @@ impl Arbiter {
         self.end_stale_summaries();
     }
 
-    /// Writes the last status of a stored plan that is not resumed.
+    /// Ends a stored plan that is not resumed: its last status, with this message, is written.
     pub(super) fn end_stored_plan(&mut self, plan: &str, message: String, clock: Clock) {
         tracing::warn!(%plan, %message, "stored plan dropped");
         let Some(record) = self.model.plans.get(plan) else { return };
@@ -201,7 +205,7 @@ impl Arbiter {
         self.plan_store.write_last_status(plan, self.leadership.term(), last);
     }
 
-    /// Corrects the statuses of PodGroups whose plan ended while no operator could write them.
+    /// Corrects the statuses of PodGroups that show a plan in flight which ended while no operator could write them.
     fn end_stale_summaries(&mut self) {
         for (key, record) in &self.model.groups {
             let Some(summary) = &record.status.preemption else { continue };
@@ -216,8 +220,9 @@ impl Arbiter {
     }
 }
 
-/// Converts a plan of the planner to the form in which it is stored. `id` names its `Preemption`, `term` is the leader's term.
-pub(super) fn stored(
+/// Converts a plan of the planner to the form in which it is stored, in state `Planned`. `id` names its `Preemption`, `term` is the
+/// leader's term.
+pub(super) fn stored_form(
     plan: &Plan,
     id: String,
     term: String,

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 const MARGIN: i64 = 8;
 
 impl Arbiter {
-    /// Counts the evictions of an earlier leader in the last minute.
+    /// Counts the evictions that an earlier leader made in the last minute, for the limits on evictions per minute.
     pub(super) fn resume_rates(&mut self, clock: Clock) {
         if !self.restraint.rates.most().limits() {
             return;
@@ -38,7 +38,8 @@ impl Arbiter {
         }
     }
 
-    /// Sets for every plan with evictions to begin which of them may begin in this pass.
+    /// Sets for every plan whose evictions may begin or are in flight which of its victims the limits on evictions per minute allow to
+    /// evict in this pass. Plans are served by priority, then by age.
     pub(super) fn ration(&mut self, clock: Clock) {
         if !self.restraint.rates.most().limits() {
             return;
@@ -88,7 +89,8 @@ impl Arbiter {
         tally
     }
 
-    /// Returns the limit that does not permit now to evict this number of pods of a gang; `None` if all limits do.
+    /// Returns the limit on evictions per minute that does not permit now to evict this number of pods of a PodGroup; `None` if all limits
+    /// do.
     pub(super) fn limit_reached_for(&mut self, group: &ObjectKey, pods: usize, clock: Clock) -> Option<Full> {
         if !self.restraint.rates.most().limits() {
             return None;
@@ -96,7 +98,8 @@ impl Arbiter {
         self.tally(clock).full(&Need::from([(group.namespace.clone(), pods)]), clock.now)
     }
 
-    /// Counts an eviction when it is requested, because its answer may never arrive.
+    /// Counts the eviction in this command, if it is one, for the limits per minute when it is requested, because its answer may never
+    /// arrive.
     pub(super) fn count_asked(&mut self, command: &Command, clock: Clock) {
         if let Command::Evict(call) = command
             && let EvictCall { rehearsal: false, pod, uid, .. } = call.as_ref()
@@ -105,7 +108,7 @@ impl Arbiter {
         }
     }
 
-    /// Corrects the count of evictions when an eviction is answered: one that was refused does not count.
+    /// Corrects the count of evictions for the limits per minute when an eviction is answered: one that was refused does not count.
     pub(super) fn count_answered(&mut self, pod: &ObjectKey, uid: &SmolStr, outcome: &EvictOutcome, now: Instant) {
         match outcome {
             EvictOutcome::Accepted | EvictOutcome::Forced | EvictOutcome::Gone | EvictOutcome::Unanswered(_) => {
@@ -120,11 +123,11 @@ impl Arbiter {
         }
     }
 
-    /// Notes that a preemptor waits (reason `EvictionsLimited`) because a rate of evictions is set to 0. The caller has checked that, and
-    /// that `plan` has victims.
+    /// Stores that a preemptor waits (reason `EvictionsLimited`) because a limit on evictions per minute is 0, with the victims that `plan`
+    /// would evict. The caller has checked the limit, and that `plan` has victims.
     pub(super) fn wait_for_zero_limit(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let flight = self.new_flight(preemptor, plan, clock);
         let message = plan::would_evict(&self.restraint.in_words(), plans::effect(&flight));
-        self.waits(preemptor, Reason::EvictionsLimited, message, clock.now);
+        self.set_pending_reason(preemptor, Reason::EvictionsLimited, message, clock.now);
     }
 }

@@ -1,7 +1,7 @@
 //! Handles the results of API calls.
 
 use super::Arbiter;
-use super::departures::action_of;
+use super::departures::departure_in_words;
 use crate::messages::command::{EvictOutcome, EvictionCause};
 use crate::messages::report::{CallError, Report};
 use crate::observability::metrics::catalogue;
@@ -14,7 +14,7 @@ use giveway_planner::model::ObjectKey;
 use std::time::Instant;
 
 impl Arbiter {
-    /// Passes the answer to a call to the concern that made the call.
+    /// Passes the answer to a call to the part of the operator that requested it.
     pub(super) fn report(&mut self, report: Report, now: Instant) {
         match report {
             Report::Member { preemptor, plan, uid, call, rehearsal, result } => {
@@ -37,7 +37,7 @@ impl Arbiter {
             Report::BackFilled { pod, uid, result } => self.back_filled(pod, uid, result, now),
             Report::GroupStatus { group, status, result } => self.status_written(&group, *status, result, now),
             Report::Taint { node, uid, add, plan, result } => {
-                self.tainted(&node, &uid, add, plan.as_deref(), &result, now);
+                self.taint_written(&node, &uid, add, plan.as_deref(), &result, now);
             }
             Report::SchedulerLease(result) => self.scheduler_lease_read(result, now),
             Report::Plan { plan, status, result } => self.plan_written(&plan, *status, result, now),
@@ -57,7 +57,8 @@ impl Arbiter {
         }
     }
 
-    /// Handles the answer to an eviction: updates its plan or departure, and publishes an event on the pod.
+    /// Handles the answer to an eviction, or to its dry run: updates its plan or departure, and publishes an event on the pod if the
+    /// eviction was accepted or refused.
     fn evicted(&mut self, cause: &EvictionCause, pod: ObjectKey, uid: SmolStr, outcome: &EvictOutcome, now: Instant) {
         let (sentence, matter) = match cause {
             EvictionCause::Plan { preemptor, id } => {
@@ -71,7 +72,7 @@ impl Arbiter {
                 (sentence, flight.plan.preemptor.uid.clone())
             }
             EvictionCause::Departure { group, .. } => {
-                (self.departures.evicted(group, &pod, &uid, outcome, now), action_of(group))
+                (self.departures.evicted(group, &pod, &uid, outcome, now), departure_in_words(group))
             }
         };
         match (outcome, sentence) {
@@ -92,7 +93,7 @@ impl Arbiter {
         }
     }
 
-    /// Handles the result of a correction of a pod's annotations.
+    /// Handles the answer to a call that corrected a pod's annotations: publishes an event if it changed some.
     fn back_filled(&mut self, pod: ObjectKey, uid: SmolStr, result: Result<Correction, CallError>, now: Instant) {
         self.gangs.backfill.answered(&uid, result.is_ok(), now);
         match result {

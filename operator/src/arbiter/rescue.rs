@@ -22,7 +22,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use std::time::Instant;
 
 impl Arbiter {
-    /// Plans for the most important critical add-on that has been pending for long enough, unless another one has a plan in flight.
+    /// Makes a plan for the most important critical add-on that has been pending for long enough, unless another one has a plan in flight.
+    /// Also removes taints that no plan needs.
     pub(super) fn rescue(&mut self, clock: Clock) {
         let Some(terms) = self.critical_addons.terms.clone() else { return };
         let schedulers = &self.config.scheduler_names;
@@ -133,7 +134,7 @@ impl Arbiter {
         }
     }
 
-    /// Starts a plan that frees a node for a critical add-on.
+    /// Starts a plan that evicts pods from a node for a critical add-on.
     fn start_rescue(&mut self, preemptor: &Preemptor, eviction: &Eviction, clock: Clock) {
         let Some(flight) = self.rescue_flight(preemptor, eviction, clock) else { return };
         self.metrics.count(&catalogue::RESCUES, &[eviction.step.number().to_string().as_str()]);
@@ -143,7 +144,8 @@ impl Arbiter {
         self.open(flight);
     }
 
-    /// Creates the plan in flight for a critical add-on.
+    /// Returns the plan for a critical add-on in the form in which it is carried out; `None` if Giveway does not preempt for add-ons or the
+    /// plan has no placement. It is not in flight yet.
     pub(super) fn rescue_flight(&mut self, preemptor: &Preemptor, eviction: &Eviction, clock: Clock) -> Option<Flight> {
         let terms = self.critical_addons.terms.clone()?;
         let placed = eviction.plan.placements.first()?;
@@ -158,7 +160,8 @@ impl Arbiter {
         Some(Flight::new(preemptor.clone(), priority, plan, clock.now).rescuing(AddonRescue::new(stored, terms)))
     }
 
-    /// Returns the message for the pod's event, without the names of budgets that the pod's namespace must not see.
+    /// Returns the message for the event of a critical add-on that no evictions help, without the names of budgets that the pod's namespace
+    /// must not see.
     fn hopeless_message(&self, pod: &ObjectKey, why: &Hopeless) -> String {
         let (names, mut shown) = (self.config.names(), why.clone());
         for budget in shown.nearest.iter_mut().flat_map(|nearest| &mut nearest.guaranteed) {
@@ -169,7 +172,7 @@ impl Arbiter {
         shown.to_string()
     }
 
-    /// Publishes an event on an add-on: why no pod is evicted for it. Events with the same reason are at least some minutes apart.
+    /// Publishes an event on a critical add-on: why no pod is evicted for it. Events with the same reason are at least some minutes apart.
     fn tell_waiting(&mut self, pod: &ObjectKey, reason: Reason, message: String, now: Instant) {
         let preemptor = Preemptor::Pod(pod.clone());
         let Some(uid) = self.model.uid_of(&preemptor).cloned() else { return };
@@ -182,8 +185,9 @@ impl Arbiter {
         self.tell(&preemptor, warning, reason, "Rescuing", message);
     }
 
-    /// Handles the result of adding or removing a taint.
-    pub(super) fn tainted(
+    /// Handles the answer to adding (`add`) or removing the taint for the pod with this UID on a node: informs the plan, and publishes an
+    /// event on the node. `plan` is the name of the `Preemption`, if the taint has one.
+    pub(super) fn taint_written(
         &mut self,
         node: &SmolStr,
         uid: &SmolStr,
@@ -220,7 +224,8 @@ impl Arbiter {
         self.publish(EventNotice::on("Node", about, false, reason, format!("Rescuing {uid}"), note));
     }
 
-    /// Reads kube-scheduler's Lease, if it was not read a moment ago. The chart permits that only if critical add-ons are enabled.
+    /// Requests a read of kube-scheduler's Lease, if critical add-ons are enabled and it was not read a moment ago. The chart permits the
+    /// read only if they are enabled.
     pub(super) fn read_scheduler_lease(&mut self, now: Instant) {
         if self.critical_addons.terms.is_some() && self.scheduler.due(now) {
             self.actuator.dispatch(Command::ReadSchedulerLease(self.config.scheduler_lease.clone()));

@@ -26,7 +26,8 @@ use std::time::Instant;
 const SETTLED: i64 = 10;
 
 impl Arbiter {
-    /// Reads the mode from the ConfigMap and applies it, if it has changed. A ConfigMap without a valid mode is reported in an event on it.
+    /// Reads the mode (enforce, observe or off) from the watched ConfigMap and applies it, if it has changed. A ConfigMap without a valid
+    /// mode is reported in an event on it.
     pub(super) fn follow_switch(&mut self) {
         let before = self.restraint.switch.mode();
         if let Some(complaint) = self.restraint.switch.follow(&self.model.said) {
@@ -46,8 +47,8 @@ impl Arbiter {
     }
 
     /// Cancels the plans that must not continue in this mode or in their namespace, or must not begin because of the circuit breaker of the
-    /// cluster or of their namespace. A change of the mode, of a namespace or of such a breaker wakes all plans, and a new plan is awake, so
-    /// the others need not be examined.
+    /// cluster or of their namespace. It examines only the plans that are advanced in this pass: a change of the mode, of a namespace or of
+    /// such a breaker causes that for all plans.
     pub(super) fn restrain(&mut self) {
         let awake: Vec<Preemptor> = self.plans.flights.awake().cloned().collect();
         let restraint = self.restraint.reason().map(|reason| (reason, self.restraint.in_words()));
@@ -68,23 +69,24 @@ impl Arbiter {
                 && flight.evicts()
                 && flight.plan.state == PlanState::Planned
             {
-                let reason = breakers::reason(scope, breaker);
+                let reason = breakers::breaker_facts(scope, breaker);
                 flight.drop_plan(PlanState::Cancelled, pending::plan_stopped_by_breaker(reason));
             }
         }
     }
 
-    /// Returns true for a group in a namespace in which groups are not served. Single pods are served in all namespaces.
+    /// Returns true for a PodGroup in a namespace in which Giveway does not serve PodGroups. Single pods are served in all namespaces.
     pub(super) fn is_unserved(&self, preemptor: &Preemptor) -> bool {
         matches!(preemptor, Preemptor::Group(key) if !self.model.cluster.serves_groups_in(&key.namespace))
     }
 
-    /// Returns why a PodGroup in a namespace that Giveway does not serve is pending.
+    /// Returns the wait reason of a PodGroup in a namespace that Giveway does not serve.
     pub(super) fn unserved_reason(group: &ObjectKey) -> WaitReason {
         WaitReason::new(Reason::NotServed, pending::not_served(&group.namespace))
     }
 
-    /// Removes the scheduling gate of all pods while Giveway is switched off, and of pods where groups are not served.
+    /// Returns the commands that remove the scheduling gate of all pods while Giveway is switched off, and otherwise of pods in namespaces
+    /// where PodGroups are not served.
     pub(super) fn ungate_all_pods(&mut self, clock: Clock) -> Vec<Command> {
         match self.restraint.switch.mode() {
             Mode::Off => self.gangs.ungate_all.pass(&self.model, |_| true, clock.now),
@@ -98,22 +100,24 @@ impl Arbiter {
         }
     }
 
-    /// Returns why a preemptor is pending while the mode is `off`.
+    /// Returns the wait reason of every preemptor while the mode is `off`.
     pub(super) fn off_reason() -> WaitReason {
         WaitReason::new(Reason::SwitchedOff, pending::switched_off())
     }
 
-    /// Reports the plan that would have been carried out in mode `enforce`, and stores it as an observed one.
+    /// Reports, as the wait reason of the preemptor, the plan that would be carried out in mode `enforce`, and stores it as a `Preemption`
+    /// in state `Observed`.
     pub(super) fn observe(&mut self, preemptor: &Preemptor, plan: &Plan, clock: Clock) {
         let flight = self.new_flight(preemptor, plan, clock);
         let mut message = plan::would_evict(Mode::Observe.restraint(), plans::effect(&flight));
         if self.store_observed(preemptor, plan, flight, clock) == Storing::Later {
             message.push_str(&observed_plan_not_stored());
         }
-        self.waits(preemptor, Reason::Observing, message, clock.now);
+        self.set_pending_reason(preemptor, Reason::Observing, message, clock.now);
     }
 
-    /// Does the same for a critical add-on. Returns the message for its event.
+    /// Stores the plan for a critical add-on, which is not carried out in this mode, as a `Preemption` in state `Observed` if the mode is
+    /// `observe`. Returns the message that says so, for the event of the add-on; `None` if there is no such plan.
     pub(super) fn observe_rescue(
         &mut self,
         preemptor: &Preemptor,
@@ -131,7 +135,8 @@ impl Arbiter {
         Some(message)
     }
 
-    /// Stores a plan that is not carried out, unless it is known or too many were stored.
+    /// Stores a plan that is not carried out as a `Preemption` in state `Observed`, unless the same plan is stored or too many were stored
+    /// in the last minute. Returns which of these is the case.
     fn store_observed(&mut self, preemptor: &Preemptor, plan: &Plan, mut flight: Flight, clock: Clock) -> Storing {
         let Some(uid) = self.model.uid_of(preemptor).cloned() else { return Storing::Known };
         let storing = self.preemption.observed.storing(preemptor, &uid, plan, clock.now);
@@ -149,7 +154,8 @@ impl Arbiter {
         Storing::Now
     }
 
-    /// Marks the preemptors whose observed plans may be stored now, so that they are decided again.
+    /// Marks the preemptors whose observed plans may be stored now, after the limit per minute prevented it, so that they are decided
+    /// again.
     pub(super) fn store_observed_later(&mut self, now: Instant) {
         for preemptor in self.preemption.observed.next_turns(now) {
             if let Some(waiting) = self.preemption.waiting.get_mut(&preemptor) {
@@ -159,7 +165,8 @@ impl Arbiter {
         }
     }
 
-    /// Handles the answer to storing a plan that is not carried out. The status of a PodGroup names the `Preemption` only when it exists.
+    /// Handles the answer to storing an observed plan, which is not carried out: when its `Preemption` exists, the status of the PodGroup
+    /// names it.
     pub(super) fn observed_written(&mut self, plan: &str, answer: &StoreOutcome) {
         let is_stored = matches!(answer, StoreOutcome::Stored(_));
         if !is_stored && self.plan_store.contains(plan) {
@@ -183,8 +190,8 @@ fn observed_plan_not_stored() -> String {
     format!(" {}", plan::observed_plan_not_stored(MOST))
 }
 
-/// Returns true if a plan may continue under this restraint. While Giveway observes, all its evictions must have been accepted; while
-/// Giveway is switched off, its pods must already be ungated.
+/// Returns true if a plan may continue in the mode that this reason stands for: while Giveway observes, if all its evictions were accepted;
+/// while it is switched off, if its pods are already being ungated.
 fn may_continue(flight: &Flight, restraint: Reason) -> bool {
     match restraint {
         Reason::SwitchedOff => flight.plan.state == PlanState::Ungating,

@@ -21,7 +21,7 @@ use crate::model::Model;
 /// stored plans.
 const HANDLED: u64 = 60;
 
-/// Observes the changes since the last pass. Only while the model is up to date.
+/// Updates the model and what is known about partially scheduled gangs in a standby. It must be called only while the model is up to date.
 pub(super) fn observe(model: &mut Model, partial_gangs: &mut PartialGangs, config: &Config, clock: Clock) {
     model.close_outdated_marks(clock.epoch_seconds);
     partial_gangs.note(model, &model.touched, clock.now);

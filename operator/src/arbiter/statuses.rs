@@ -27,7 +27,7 @@ fn again(failures: u32) -> Duration {
 }
 
 impl Arbiter {
-    /// Records the answer to a write of a PodGroup's status.
+    /// Records the answer to a write of a PodGroup's status. A failed write is retried after a delay.
     pub(super) fn status_written(
         &mut self,
         group: &ObjectKey,

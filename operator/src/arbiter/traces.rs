@@ -8,8 +8,8 @@ use giveway_crds::plan::PlanState;
 use opentelemetry::KeyValue;
 use std::time::Duration;
 
-/// Returns what a plan in this state does, as the name of a stage in its trace.
-fn doing(state: PlanState) -> &'static str {
+/// Returns the name of the stage of a plan in this state, for its trace.
+fn stage_name(state: PlanState) -> &'static str {
     match state {
         PlanState::Planned => "planned",
         PlanState::Evicting => "evicting",
@@ -20,7 +20,7 @@ fn doing(state: PlanState) -> &'static str {
 }
 
 impl Arbiter {
-    /// Exports a trace of a plan that has ended.
+    /// Exports a trace of a plan that has ended, if traces are switched on and the plan has victims.
     pub(super) fn trace(&self, flight: &Flight, ending: &Ending, clock: Clock) {
         if !self.tracer.is_on() || !flight.evicts() {
             return;
@@ -37,10 +37,10 @@ impl Arbiter {
         let (mut state, mut since) = (PlanState::Planned, planned);
         for (next, at) in &flight.stages {
             let then = clock.now.duration_since(*at).min(since);
-            stages.push(Stage { name: doing(state), took: since - then });
+            stages.push(Stage { name: stage_name(state), took: since - then });
             (state, since) = (*next, then);
         }
-        stages.push(Stage { name: doing(state), took: since });
+        stages.push(Stage { name: stage_name(state), took: since });
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         let attributes = vec![
             KeyValue::new("giveway.plan", plan.id.clone()),

@@ -1,6 +1,6 @@
 //! The capacity request for one gang.
 
-use super::{Wait, waiting};
+use super::{CapacityNeed, waiting};
 use crate::clock::Clock;
 use crate::config::{Config, ProvisioningMethod};
 use crate::messages::call::Calls;
@@ -94,12 +94,12 @@ impl Ask {
     }
 
     /// Compares the capacity requests that exist for the PodGroup `key` with those that it needs, and adds the calls for what is missing.
-    pub(super) fn look(&mut self, config: &Config, key: &ObjectKey, wait: Wait, step: &mut RequestPass<'_>) {
+    pub(super) fn look(&mut self, config: &Config, key: &ObjectKey, wait: CapacityNeed, step: &mut RequestPass<'_>) {
         let (model, now) = (step.model, step.clock.now);
         // An earlier leader may have requested capacity already.
         let asked = model.placeholders(key).next().is_some() || step.requests_of(key).next().is_some();
         let due = now.duration_since(self.since) >= config.provisioning_after
-            || (config.provisioning_first && wait == Wait::Postponed);
+            || (config.provisioning_first && wait == CapacityNeed::Postponed);
         let members = waiting(model, key, &config.scheduler_names);
         if members.is_empty() || !(due || asked) {
             self.reason = None;

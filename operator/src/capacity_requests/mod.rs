@@ -26,7 +26,7 @@ const EVERY: Duration = Duration::from_millis(250);
 
 /// What a gang is pending for, on which its capacity request depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
+pub enum CapacityNeed {
     /// No capacity is available.
     Capacity,
     /// Its plan is postponed, so that provisioning is tried before preemption.
@@ -72,7 +72,7 @@ impl Provisioning {
     pub fn pass(
         &mut self,
         model: &Model,
-        waits: impl FnOnce() -> BTreeMap<ObjectKey, Wait>,
+        waits: impl FnOnce() -> BTreeMap<ObjectKey, CapacityNeed>,
         config: &Config,
         clock: Clock,
     ) -> Vec<Command> {
@@ -92,7 +92,7 @@ impl Provisioning {
         let requests = requests_by_group(model);
         let mut step = RequestPass { model, requests, clock, calls: &mut self.calls, kept, commands };
         for (key, wait) in &waits {
-            if *wait == Wait::Placed {
+            if *wait == CapacityNeed::Placed {
                 step.kept.extend(model.placeholders(key).map(|pod| pod.key.clone()));
                 let its: Vec<ObjectKey> = step.requests_of(key).map(|(request, _)| request.clone()).collect();
                 step.kept.extend(its);

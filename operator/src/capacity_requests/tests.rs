@@ -31,7 +31,7 @@ impl Scene {
         Self { world, provisioning: Provisioning::default(), config, start: Instant::now() }
     }
 
-    fn pass(&mut self, wait: Option<Wait>, second: u64) -> Vec<Command> {
+    fn pass(&mut self, wait: Option<CapacityNeed>, second: u64) -> Vec<Command> {
         let key = self.world.key("g");
         let waits = || wait.map(|wait| (key, wait)).into_iter().collect();
         let now = self.start + Duration::from_secs(second);
@@ -79,37 +79,37 @@ fn name(commands: &[Command]) -> String {
 #[test]
 fn capacity_is_requested_after_a_time_or_at_once_for_a_plan_and_withdrawn_without_pending_members() {
     let mut scene = Scene::new(METHOD);
-    assert!(scene.pass(Some(Wait::Capacity), 0).is_empty());
-    assert!(scene.pass(Some(Wait::Capacity), 29).is_empty());
-    let asked = name(&scene.pass(Some(Wait::Capacity), 30));
+    assert!(scene.pass(Some(CapacityNeed::Capacity), 0).is_empty());
+    assert!(scene.pass(Some(CapacityNeed::Capacity), 29).is_empty());
+    let asked = name(&scene.pass(Some(CapacityNeed::Capacity), 30));
     assert_eq!(scene.reason().0, Reason::CapacityRequested);
     scene.request(&asked, "Accepted");
     let (group, request) = (scene.world.key("g"), scene.world.key(&asked));
     let call = CallKey::RequestCapacity { group, request };
     scene.provisioning.answered(&call, &Ok(()), scene.start + Duration::from_secs(31));
-    assert!(scene.pass(Some(Wait::Capacity), 40).is_empty(), "it is made, and complete");
+    assert!(scene.pass(Some(CapacityNeed::Capacity), 40).is_empty(), "it is made, and complete");
     assert_eq!(scene.reason().0, Reason::CapacityAccepted);
-    assert!(scene.pass(Some(Wait::Placed), 41).is_empty(), "until the members have their places");
+    assert!(scene.pass(Some(CapacityNeed::Placed), 41).is_empty(), "until the members have their places");
     let commands = scene.pass(None, 42);
     assert!(
         matches!(&commands[..], [Command::WithdrawRequest { request, .. }] if request.name == asked),
         "{commands:?}"
     );
     let mut other = Scene::new(METHOD);
-    name(&other.pass(Some(Wait::Postponed), 0));
+    name(&other.pass(Some(CapacityNeed::Postponed), 0));
 }
 
 #[test]
 fn a_failed_request_is_reported_and_repeated_under_another_name_after_a_while() {
     let mut scene = Scene::new(METHOD);
-    let first = name(&scene.pass(Some(Wait::Postponed), 0));
+    let first = name(&scene.pass(Some(CapacityNeed::Postponed), 0));
     scene.request(&first, "Failed");
-    assert!(scene.pass(Some(Wait::Postponed), 1).iter().all(|c| !matches!(c, Command::WithdrawRequest { .. })));
+    assert!(scene.pass(Some(CapacityNeed::Postponed), 1).iter().all(|c| !matches!(c, Command::WithdrawRequest { .. })));
     let (reason, message) = scene.reason();
     assert_eq!(reason, Reason::CapacityFailed);
     assert!(message.contains("Failed: No quota. The request is repeated at 1970-01-01T00:01:01Z."), "{message}");
-    assert!(scene.pass(Some(Wait::Postponed), 60).is_empty());
-    let commands = scene.pass(Some(Wait::Postponed), 62);
+    assert!(scene.pass(Some(CapacityNeed::Postponed), 60).is_empty());
+    let commands = scene.pass(Some(CapacityNeed::Postponed), 62);
     let [Command::RequestCapacity(again), Command::WithdrawRequest { request, .. }] = &commands[..] else {
         panic!("{commands:?}")
     };
@@ -120,7 +120,7 @@ fn a_failed_request_is_reported_and_repeated_under_another_name_after_a_while() 
 #[test]
 fn each_member_has_a_placeholder_and_the_capacity_exists_when_all_are_bound() {
     let mut scene = Scene::new(ProvisioningMethod::Placeholder);
-    let commands = scene.pass(Some(Wait::Postponed), 0);
+    let commands = scene.pass(Some(CapacityNeed::Postponed), 0);
     let names: Vec<String> = commands
         .iter()
         .map(|command| match command {
@@ -131,12 +131,12 @@ fn each_member_has_a_placeholder_and_the_capacity_exists_when_all_are_bound() {
     assert_eq!(names, ["placeholder-uid-g0", "placeholder-uid-g1"]);
     scene.placeholder("g0", Some("n1"));
     scene.placeholder("g1", None);
-    assert!(scene.pass(Some(Wait::Postponed), 1).is_empty());
+    assert!(scene.pass(Some(CapacityNeed::Postponed), 1).is_empty());
     let words = "Capacity for 2 pods is requested from the cluster autoscaler by 2 placeholders, of which 1 is bound.";
     assert_eq!(scene.reason(), (Reason::CapacityRequested, words));
     // A placeholder that is not needed any more is deleted; all of them are deleted when the gang is not pending.
     scene.placeholder("gone", Some("n1"));
-    let commands = scene.pass(Some(Wait::Postponed), 2);
+    let commands = scene.pass(Some(CapacityNeed::Postponed), 2);
     assert!(matches!(&commands[..], [Command::RemovePlaceholder { .. }]), "{commands:?}");
     assert_eq!(scene.pass(None, 10).len(), 2, "the third one is being removed already");
 }
@@ -144,11 +144,11 @@ fn each_member_has_a_placeholder_and_the_capacity_exists_when_all_are_bound() {
 #[test]
 fn placeholders_reserve_insufficient_capacity_for_a_limited_time() {
     let mut scene = Scene::new(ProvisioningMethod::Placeholder);
-    scene.pass(Some(Wait::Postponed), 0);
+    scene.pass(Some(CapacityNeed::Postponed), 0);
     scene.placeholder("g0", Some("n1"));
     scene.placeholder("g1", None);
-    assert!(scene.pass(Some(Wait::Capacity), 599).is_empty());
-    assert_eq!(scene.pass(Some(Wait::Capacity), 600).len(), 2, "both are removed");
+    assert!(scene.pass(Some(CapacityNeed::Capacity), 599).is_empty());
+    assert_eq!(scene.pass(Some(CapacityNeed::Capacity), 600).len(), 2, "both are removed");
     let (reason, message) = scene.reason();
     assert_eq!(reason, Reason::CapacityFailed);
     assert!(message.contains("1 of 2 placeholders was bound after 10 minutes"), "{message}");
@@ -157,13 +157,13 @@ fn placeholders_reserve_insufficient_capacity_for_a_limited_time() {
 #[test]
 fn a_rejected_request_is_reported_and_other_placeholders_are_deleted() {
     let mut scene = Scene::new(ProvisioningMethod::Placeholder);
-    scene.pass(Some(Wait::Postponed), 0);
+    scene.pass(Some(CapacityNeed::Postponed), 0);
     scene.placeholder("g0", Some("n1"));
     let refused = Err(CallError::Failed("exceeded quota: few (403)".to_owned()));
     let (group, pod) = (scene.world.key("g"), scene.world.key("placeholder-uid-g1"));
     let call = CallKey::CreatePlaceholder { group, pod };
     scene.provisioning.answered(&call, &refused, scene.start + Duration::from_secs(1));
-    let commands = scene.pass(Some(Wait::Postponed), 2);
+    let commands = scene.pass(Some(CapacityNeed::Postponed), 2);
     assert!(matches!(&commands[..], [Command::RemovePlaceholder { .. }]), "{commands:?}");
     assert!(scene.reason().1.contains("exceeded quota: few (403). The request is repeated at"), "{:?}", scene.reason());
 }
@@ -174,22 +174,22 @@ fn no_capacity_is_requested_for_a_too_large_gang_or_if_placeholders_would_preemp
     for name in ["g2", "g3", "g4"] {
         scene.world.pod(TestPod::new(name, 10).of("g").gated());
     }
-    assert!(scene.pass(Some(Wait::Postponed), 0).is_empty());
+    assert!(scene.pass(Some(CapacityNeed::Postponed), 0).is_empty());
     assert!(scene.reason().1.contains("5 pods wait, and capacity is requested for at most 4 "), "{:?}", scene.reason());
     let mut scene = Scene::new(ProvisioningMethod::Placeholder);
     scene.world.class(json!({"metadata": {"name": "high"}, "value": 10, "preemptionPolicy": "PreemptLowerPriority"}));
-    assert!(scene.pass(Some(Wait::Postponed), 0).is_empty());
+    assert!(scene.pass(Some(CapacityNeed::Postponed), 0).is_empty());
     assert!(scene.reason().1.contains("a priority class that is not managed"), "{:?}", scene.reason());
 }
 
 #[test]
 fn placeholders_of_an_earlier_group_do_not_count_and_are_deleted_also_if_requests_are_disabled() {
     let mut scene = Scene::new(ProvisioningMethod::Off);
-    assert!(scene.pass(Some(Wait::Capacity), 0).is_empty());
+    assert!(scene.pass(Some(CapacityNeed::Capacity), 0).is_empty());
     scene.world.pod(TestPod::new("stray", 10).labelled(LABEL_PLACEHOLDER, "g").owned_by_group("other").on("n1"));
     scene.placeholder("g0", Some("n1"));
     assert_eq!(scene.world.model.placeholders(&scene.world.key("g")).count(), 1);
-    assert_eq!(scene.pass(Some(Wait::Capacity), 1).len(), 1);
+    assert_eq!(scene.pass(Some(CapacityNeed::Capacity), 1).len(), 1);
 }
 
 /// Users who may create ProvisioningRequests in the namespace can forge one, with the UID of their own PodGroup and under any name.
@@ -204,7 +204,7 @@ fn a_forged_request_changes_only_the_message_of_its_group_and_is_deleted() {
     };
     let mut scene = Scene::new(METHOD);
     scene.request("forged", "Provisioned");
-    let commands = scene.pass(Some(Wait::Postponed), 0);
+    let commands = scene.pass(Some(CapacityNeed::Postponed), 0);
     assert_eq!(withdrawn(&commands), ["forged"]);
     assert_eq!(scene.reason().0, Reason::CapacityRequested, "it is not the request of this attempt");
     let asked = commands.iter().find_map(|command| match command {
@@ -213,7 +213,7 @@ fn a_forged_request_changes_only_the_message_of_its_group_and_is_deleted() {
     });
     let asked = asked.unwrap();
     scene.request(&asked, "Provisioned");
-    let commands = scene.pass(Some(Wait::Postponed), 1);
+    let commands = scene.pass(Some(CapacityNeed::Postponed), 1);
     assert!(commands.is_empty(), "{commands:?}");
     assert_eq!(scene.reason().0, Reason::CapacityProvisioned);
     assert_eq!(withdrawn(&scene.pass(None, 2)), [asked], "it is deleted with the wait of its group");
