@@ -27,7 +27,8 @@ pub(super) enum ErrorClass {
 }
 
 impl ErrorClass {
-    /// Classifies an error answer of the API server: whether a budget refused, admission rejected, or the call may be retried.
+    /// Classifies an error answer of the API server: whether a PodDisruptionBudget refused, admission rejected, the object is missing, or
+    /// the call may be retried.
     pub(super) fn of(status: &Status) -> Self {
         let said = |text: &str| status.message.contains(text);
         // A webhook denies with any code, reason and causes; only the beginning of the message is the API server's. A policy chooses the
@@ -58,6 +59,8 @@ impl ErrorClass {
 }
 
 impl From<kube::Error> for CallError {
+    /// Converts an error of the client library: `Gone` or `Rejected` if the API server says so, `Unanswered` if it was not reached, is
+    /// overloaded or could not answer in time, and otherwise `Failed`.
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => {
@@ -78,15 +81,15 @@ impl From<kube::Error> for CallError {
     }
 }
 
-/// Returns true if the API server reports that an object, or a kind, does not exist. A proxy or load balancer in front of it may answer
+/// Returns true if a 404 means that an object, or a kind, does not exist. A proxy or load balancer in front of the API server may answer
 /// 404, too, and says nothing about the object.
 fn is_from_the_api_server(status: &Status) -> bool {
     let texts = ["\" not found", "could not find the requested resource"];
     status.reason == "NotFound" && texts.into_iter().any(|text| status.message.ends_with(text))
 }
 
-/// Returns true if the object has another UID than the patch or the precondition. The API server reports that as a conflict, or as a
-/// change of an immutable field.
+/// Returns true if the error means that the object has another UID than the patch or the precondition. The API server reports that as a
+/// conflict, or as a change of an immutable field.
 fn names_another_uid(status: &Status) -> bool {
     let texts = ["UID in precondition", "UID in the precondition", "metadata.uid: Invalid"];
     texts.into_iter().any(|text| status.message.contains(text))

@@ -24,28 +24,28 @@ pub(super) struct Background {
 }
 
 impl Background {
-    /// Creates the limit of [`CALLS`] calls at a time, with no call in flight.
+    /// Creates the limit for background calls: [`CALLS`] of them at a time. None is in flight.
     pub(super) fn new() -> Self {
         Self { calls: Lane::new(CALLS), busy: Arc::default() }
     }
 
-    /// Returns a second limit, for events. It is delayed by the same foreground calls, but has its own number of calls
-    /// in flight: a tenant can cause many events, and they must not delay the other background calls.
+    /// Returns a second limit, for calls that write events. It is delayed by the same foreground calls, but has its own number of calls in
+    /// flight: a tenant can cause many events, and they must not delay the other background calls.
     pub(super) fn events(&self) -> Self {
         Self { calls: Lane::new(CALLS), busy: Arc::clone(&self.busy) }
     }
 
-    /// Records that a call on which a decision depends is started now.
+    /// Records that a foreground call, on which a decision depends, is started now. It delays background calls.
     pub(super) async fn note_foreground_call(&self) {
         *self.busy.lock().await = Some(Instant::now());
     }
 
-    /// Waits until a background call of this priority that was requested at `asked` may start. The call counts as in
-    /// flight until the returned turn is dropped.
+    /// Waits until a background call of this priority that was requested at `asked` may start. The call counts as in flight until the
+    /// returned permit is dropped.
     pub(super) async fn turn(&self, priority: i32, asked: Instant) -> CallPermit {
         let turn = self.calls.take(priority).await;
         loop {
-            let start = turn_at(asked, *self.busy.lock().await);
+            let start = background_start(asked, *self.busy.lock().await);
             if start <= Instant::now() {
                 return turn;
             }
@@ -54,9 +54,9 @@ impl Background {
     }
 }
 
-/// Returns when a background call that was requested at `asked` may start, if the last foreground call was started at
-/// `busy`.
-fn turn_at(asked: Instant, busy: Option<Instant>) -> Instant {
+/// Returns when a background call that was requested at `asked` may start, if the last foreground call was started at `busy` (`None`: there
+/// was none).
+fn background_start(asked: Instant, busy: Option<Instant>) -> Instant {
     busy.map_or(asked, |busy| (busy + QUIET).min(asked + PATIENCE))
 }
 
@@ -67,10 +67,10 @@ mod tests {
     #[test]
     fn a_background_call_waits_for_the_others_for_a_limited_time() {
         let asked = Instant::now();
-        assert_eq!(turn_at(asked, None), asked, "no foreground call was started");
+        assert_eq!(background_start(asked, None), asked, "no foreground call was started");
         let later = asked + Duration::from_millis(200);
-        assert_eq!(turn_at(asked, Some(later)), later + QUIET);
+        assert_eq!(background_start(asked, Some(later)), later + QUIET);
         let much_later = asked + Duration::from_secs(60);
-        assert_eq!(turn_at(asked, Some(much_later)), asked + PATIENCE);
+        assert_eq!(background_start(asked, Some(much_later)), asked + PATIENCE);
     }
 }

@@ -10,10 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
-/// Creates the ProvisioningRequest and those of its PodTemplates that do not exist. The templates are created second
-/// because the request owns them: after an interrupted call, they are garbage-collected with the request, or the next
-/// call creates the missing ones.
-pub(super) async fn request(client: &Client, asked: &CapacityRequest) -> Result<(), CallError> {
+/// Creates the ProvisioningRequest `asked`, and those of its PodTemplates that do not exist. The templates are created second because the
+/// request owns them: after an interrupted call, they are garbage-collected with the request, or the next call creates the missing ones.
+pub(super) async fn create_request(client: &Client, asked: &CapacityRequest) -> Result<(), CallError> {
     let namespace = &asked.gang.key.namespace;
     let mut members = Vec::new();
     for (waiter, _) in &asked.sets {
@@ -38,15 +37,16 @@ pub(super) async fn request(client: &Client, asked: &CapacityRequest) -> Result<
     Ok(())
 }
 
-/// Creates the placeholder pod that reserves capacity for a member, with the requests that the member has now.
-pub(super) async fn make(client: &Client, placeholder: &Placeholder) -> Result<(), CallError> {
+/// Creates the placeholder pod that reserves capacity for a member of a gang, with the resource requests that the member has now. Succeeds
+/// also if the placeholder exists.
+pub(super) async fn create_placeholder(client: &Client, placeholder: &Placeholder) -> Result<(), CallError> {
     let member = read(client, &placeholder.member).await?;
     let pods: Api<Pod> = Api::namespaced(client.clone(), &placeholder.gang.key.namespace);
     create(&pods, &placeholder.pod(&member)).await?;
     Ok(())
 }
 
-/// Reads the current state of a member. Returns `CallError::Gone` if a pod with another UID has its name.
+/// Reads the current state of a member of a gang. Returns `CallError::Gone` if it does not exist, or a pod with another UID has its name.
 async fn read(client: &Client, member: &Identity) -> Result<Pod, CallError> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &member.key.namespace);
     let pod = pods.get(&member.key.name).await?;

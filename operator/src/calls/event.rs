@@ -32,7 +32,7 @@ const NAME: usize = 236;
 /// What the events of a series have in common: UID of the object, whether it is a warning, reason, and action.
 type Matter = (SmolStr, bool, &'static str, String);
 
-/// Gives events their names, times and series.
+/// Gives the events of this process their names, times and series.
 #[derive(Debug)]
 pub(super) struct Stamps {
     /// `reportingInstance` of all events.
@@ -50,13 +50,13 @@ struct StampState {
 }
 
 impl StampState {
-    /// Returns the time of the next event: after that of the last one, even if the machine's clock was set back.
+    /// Returns the time of the next event, and records it: `now`, or a microsecond after the last event if the clock was set back.
     fn time(&mut self, now: Timestamp) -> Timestamp {
         self.last = now.as_microsecond().max(self.last.saturating_add(1));
         Timestamp::from_microsecond(self.last).unwrap_or(now)
     }
 
-    /// Forgets, from time to time, the events that are not recent.
+    /// Deletes, at most once per minute, the records of events that continue no series any more.
     fn forget(&mut self, now: Timestamp) {
         if now.duration_since(self.swept) >= SWEEP {
             self.recent.retain(|_, event| is_recent(event, now));
@@ -65,19 +65,21 @@ impl StampState {
     }
 }
 
-/// Returns true if the same event, published now, still belongs to the series of this event.
+/// Returns true if the same event, published now, still continues the series of `event`, whose last repetition is less than six minutes
+/// ago.
 fn is_recent(event: &Event, now: Timestamp) -> bool {
     let repeated = event.series.as_ref().map(|series| &series.last_observed_time);
     repeated.or(event.event_time.as_ref()).is_some_and(|last| now.duration_since(last.0) < SERIES)
 }
 
 impl Stamps {
-    /// Creates the stamps of a process that has published no event. `instance` identifies it in `reportingInstance`.
+    /// Creates the state of a process that has published no event. `instance` identifies the process in `reportingInstance`.
     pub(super) fn new(instance: &str) -> Self {
         Self { instance: instance.to_owned(), state: Mutex::default() }
     }
 
-    /// Returns the event to write, with a later time than all events before it.
+    /// Returns the event to write for a notice, with a later time than all events before it. If the same event was published in the last
+    /// six minutes, it is that event as a series with a higher count.
     pub(super) fn stamp(&self, notice: &EventNotice, names: Names, now: Timestamp) -> Event {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = state.time(now);
@@ -97,7 +99,8 @@ impl Stamps {
         event
     }
 
-    /// Returns the event for a notice that continues no series of earlier events. `names` says which names its message may have.
+    /// Returns the event for a notice that continues no series of earlier events, with `now` as its time. `names` says which names its
+    /// message may have.
     fn first(&self, notice: &EventNotice, names: Names, now: Timestamp) -> Event {
         let namespace = Some(notice.key.namespace.to_string()).filter(|namespace| !namespace.is_empty());
         let name = first_bytes(&notice.key.name, NAME).trim_end_matches(['-', '.']);
@@ -127,7 +130,7 @@ impl Stamps {
     }
 }
 
-/// Returns the `apiVersion` of the kind that an event is about, for `regarding`.
+/// Returns the `apiVersion` of the kind of the object that an event is about, for its field `regarding`.
 fn api_version(kind: &EventSubject) -> String {
     match kind {
         EventSubject::Known("ConfigMap" | "Node" | "Pod" | "Secret") => "v1".to_owned(),
@@ -137,7 +140,7 @@ fn api_version(kind: &EventSubject) -> String {
     }
 }
 
-/// Writes an event: creates it, or updates the series of an earlier one if that exists.
+/// Writes an event: creates it, or if it is a series, updates the earlier object if that still exists.
 pub(super) async fn write(client: &Client, event: &Event) -> Result<(), CallError> {
     let events: Api<Event> =
         Api::namespaced(client.clone(), event.metadata.namespace.as_deref().unwrap_or(CLUSTER_SCOPED));
@@ -151,7 +154,7 @@ pub(super) async fn write(client: &Client, event: &Event) -> Result<(), CallErro
     Ok(())
 }
 
-/// Returns the text, or its beginning followed by '…' if it has more than this number of bytes.
+/// Returns the text, or its beginning followed by `…` if it has more than `most` bytes.
 fn shorten_to_bytes(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

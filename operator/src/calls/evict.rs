@@ -25,17 +25,17 @@ use serde_json::json;
 /// A pod of which only the metadata is parsed: a tenant may have written a status that the client library cannot represent.
 type PodMeta = PartialObjectMeta<Pod>;
 
-/// Evicts a pod, or only dry-runs that if `call.rehearsal` is set. The caller may retry after any `Err` except
-/// [`CallError::Gone`].
+/// Evicts a pod, or only dry-runs that if `call.rehearsal` is set. Deletes the pod if a budget refuses and `call.may_force` is set. The
+/// caller may retry after any `Err` except [`CallError::Gone`].
 pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Result<EvictOutcome, CallError> {
     let pods: Api<PodMeta> = Api::namespaced(client.clone(), &call.pod.namespace);
     if call.rehearsal {
-        return match request(&pods, call, None).await {
+        return match post_eviction(&pods, call, None).await {
             Ok(()) => Ok(EvictOutcome::Allowed),
             // A budget that the plan may violate is not an obstacle. Dry runs of the condition and of DELETE find out whether anything else
             // rejects them.
             Err(kube::Error::Api(status)) if ErrorClass::of(&status) == ErrorClass::Budget && call.may_force => {
-                match mark(&pods, call, names).await {
+                match add_disruption_target(&pods, call, names).await {
                     Ok(_) => {
                         delete(&pods, call, None).await.map_or_else(unless_rejected, |()| Ok(EvictOutcome::Allowed))
                     }
@@ -43,7 +43,7 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
                 }
             }
             Err(kube::Error::Api(status)) if ErrorClass::of(&status) == ErrorClass::Budget => {
-                Ok(EvictOutcome::Refused(reason(&status)))
+                Ok(EvictOutcome::Refused(budget_message(&status)))
             }
             Err(error) => unless_rejected(error),
         };
@@ -61,11 +61,11 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
         }
         version = pod.resource_version();
     }
-    match request(&pods, call, version.clone()).await {
+    match post_eviction(&pods, call, version.clone()).await {
         Ok(()) => Ok(EvictOutcome::Accepted),
         Err(kube::Error::Api(status)) if ErrorClass::of(&status) == ErrorClass::Budget => {
             if call.may_force {
-                let marked = match mark(&pods, call, names).await {
+                let marked = match add_disruption_target(&pods, call, names).await {
                     Ok(marked) => marked,
                     Err(error) => return unless_rejected(error),
                 };
@@ -75,22 +75,22 @@ pub(super) async fn evict(client: &Client, call: &EvictCall, names: Names) -> Re
                 let version = version.and(marked.resource_version());
                 delete(&pods, call, version).await.map_or_else(unless_rejected, |()| Ok(EvictOutcome::Forced))
             } else {
-                Ok(EvictOutcome::Refused(reason(&status)))
+                Ok(EvictOutcome::Refused(budget_message(&status)))
             }
         }
         Err(error) => unless_rejected(error),
     }
 }
 
-/// Returns true if a pod terminates, and within the grace period of the call.
+/// Returns true if a pod is being deleted with a grace period that is not longer than that of the call.
 fn terminates(pod: &PodMeta, call: &EvictCall) -> bool {
     let longer = |given: i64| call.grace.is_some_and(|grace| given > grace);
     let metadata = &pod.metadata;
     metadata.deletion_timestamp.is_some() && !metadata.deletion_grace_period_seconds.is_some_and(longer)
 }
 
-/// Returns a rejection by the API server as an outcome, and any other error as an `Err` that may be retried. A pod that has changed since
-/// it was read is read again, however often that happens.
+/// Converts an error of an eviction: a rejection by the API server is an outcome, and any other error an `Err` after which the eviction may
+/// be retried. After a conflict it is `Unanswered`: the pod is read again, however often it changes.
 fn unless_rejected(error: kube::Error) -> Result<EvictOutcome, CallError> {
     if let kube::Error::Api(status) = &error
         && ErrorClass::of(status) == ErrorClass::Conflict
@@ -103,17 +103,17 @@ fn unless_rejected(error: kube::Error) -> Result<EvictOutcome, CallError> {
     }
 }
 
-/// Returns the API server's message about the budget. The detail, if there is one, names the budget and counts its
+/// Returns the API server's message about the budget that refused an eviction. The detail, if there is one, names the budget and counts its
 /// pods.
-fn reason(status: &kube::core::Status) -> String {
+fn budget_message(status: &kube::core::Status) -> String {
     let causes = status.details.iter().flat_map(|d| &d.causes);
     let detail = causes.map(|c| c.message.as_str()).find(|message| !message.is_empty());
     detail.unwrap_or(&status.message).to_owned()
 }
 
-/// Adds the condition `DisruptionTarget`, which shows the pod's owner for which preemptor the pod is deleted, or only dry-runs that if
-/// `call.rehearsal` is set. Returns the pod.
-async fn mark(pods: &Api<PodMeta>, call: &EvictCall, names: Names) -> Result<PodMeta, kube::Error> {
+/// Adds the condition `DisruptionTarget` to the pod, which shows the pod's owner for which preemptor the pod is deleted, or only dry-runs
+/// that if `call.rehearsal` is set. Returns the metadata of the pod.
+async fn add_disruption_target(pods: &Api<PodMeta>, call: &EvictCall, names: Names) -> Result<PodMeta, kube::Error> {
     let patch = json!({
         "metadata": { "uid": call.uid.as_str() },
         "status": { "conditions": [{
@@ -128,9 +128,9 @@ async fn mark(pods: &Api<PodMeta>, call: &EvictCall, names: Names) -> Result<Pod
     pods.patch_status(&call.pod.name, &params, &Patch::Strategic(patch)).await
 }
 
-/// Posts to the Eviction API. kube's own `evict` drops the UID precondition, so the Eviction object is posted as a
-/// subresource.
-async fn request(pods: &Api<PodMeta>, call: &EvictCall, version: Option<String>) -> Result<(), kube::Error> {
+/// Posts the pod's Eviction to the Eviction API, with the pod's UID, and its resourceVersion if `version` is given, as preconditions.
+/// kube's own `evict` drops the UID precondition.
+async fn post_eviction(pods: &Api<PodMeta>, call: &EvictCall, version: Option<String>) -> Result<(), kube::Error> {
     let eviction = Eviction {
         metadata: ObjectMeta {
             name: Some(call.pod.name.to_string()),
@@ -148,7 +148,7 @@ async fn request(pods: &Api<PodMeta>, call: &EvictCall, version: Option<String>)
     pods.create_subresource::<_, serde_json::Value>("eviction", &call.pod.name, &params, &eviction).await.map(|_| ())
 }
 
-/// Deletes a pod if it still has this UID and, if given, this version.
+/// Deletes the pod if it still has its UID and, if given, this resourceVersion; or only dry-runs that if `call.rehearsal` is set.
 async fn delete(pods: &Api<PodMeta>, call: &EvictCall, version: Option<String>) -> Result<(), kube::Error> {
     let params = DeleteParams {
         dry_run: call.rehearsal,

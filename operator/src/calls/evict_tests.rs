@@ -31,7 +31,7 @@ async fn a_pod_that_cannot_be_decoded_is_marked_nevertheless() {
     let late = r#"{"metadata":{"name":"p"},"status":{"startTime":"9999-12-31T23:59:59Z"}}"#;
     for text in [r#"{"metadata":{"name":"p"}}"#, late] {
         let pods: Api<PodMeta> = Api::namespaced(api_server(move |_| (200, text.to_owned())), "team");
-        mark(&pods, &call, Names::default()).await.expect(text);
+        add_disruption_target(&pods, &call, Names::default()).await.expect(text);
     }
 }
 

@@ -13,9 +13,12 @@ pub(super) type QueuePosition = (Reverse<i32>, u64);
 #[derive(Clone, Debug)]
 pub(super) struct Lane(Arc<Mutex<LaneQueue>>);
 
+/// The calls that wait in a lane, and how many more may be made.
 #[derive(Debug)]
 struct LaneQueue {
+    /// Number of calls that may start now.
     free: usize,
+    /// Number of callers that have waited so far.
     asked: u64,
     waiting: BTreeMap<QueuePosition, oneshot::Sender<CallPermit>>,
 }
@@ -35,7 +38,7 @@ impl Lane {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for permission to make a call. If the caller drops this future, its turn is passed on to the next caller.
+    /// Waits for permission to make a call of this priority. If the caller drops this future, its turn is passed on to the next caller.
     pub(super) async fn take(&self, priority: i32) -> CallPermit {
         let receiver = {
             let mut queue = self.queue();
@@ -53,8 +56,8 @@ impl Lane {
         receiver.await.unwrap_or(CallPermit(None))
     }
 
-    /// Passes a turn on to the first caller that still waits, or counts it as free.
-    fn give_back(&self) {
+    /// Gives a permission that was returned to the first caller that still waits, or counts it as free.
+    fn pass_on(&self) {
         let mut queue = self.queue();
         while let Some((_, sender)) = queue.waiting.pop_first() {
             match sender.send(CallPermit(Some(self.clone()))) {
@@ -69,9 +72,10 @@ impl Lane {
 }
 
 impl Drop for CallPermit {
+    /// Gives the permission to the next caller.
     fn drop(&mut self) {
         if let Some(lane) = self.0.take() {
-            lane.give_back();
+            lane.pass_on();
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Returns lanes for this many calls in flight; evictions and PodGroup creation have their own limits on top of it.
+    /// Returns the lanes for at most `calls` calls in flight; evictions and calls that create PodGroups have their own limits on top of it.
     pub(super) fn new(calls: usize) -> Self {
         let plans = (calls / 4).max(1);
         Self {
@@ -40,7 +40,7 @@ impl Lanes {
         }
     }
 
-    /// Waits until the command may be carried out.
+    /// Waits until the lane of this command permits its calls. They count as in flight until the returned permit is dropped.
     pub(super) async fn turn(&self, command: &Command) -> CallPermit {
         let lane = match command.queue() {
             QueueName::Evictions => &self.evictions,

@@ -18,6 +18,7 @@ const SLACK: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct RateLimiter(Mutex<LimiterQueue>);
 
+/// The callers of a [`RateLimiter`] that wait, and the time of the next turn.
 #[derive(Debug)]
 struct LimiterQueue {
     interval: Duration,
@@ -27,13 +28,13 @@ struct LimiterQueue {
 }
 
 impl LimiterQueue {
-    /// Creates an empty queue of which at most `per_second` calls start in a second.
+    /// Creates an empty queue that lets at most `per_second` callers pass in a second, evenly spaced.
     fn new(per_second: u32) -> Self {
         let interval = Duration::from_secs(1) / per_second.max(1);
         Self { interval, next: None, asked: 0, waiting: BTreeMap::new() }
     }
 
-    /// Adds a waiter to the queue. Returns its position and what wakes it.
+    /// Adds a caller with this priority to the queue. Returns its position and what wakes it when it is the first.
     fn ask(&mut self, priority: i32) -> (QueuePosition, Arc<Notify>) {
         self.asked += 1;
         let (place, wake) = ((Reverse(priority), self.asked), Arc::new(Notify::new()));
@@ -56,7 +57,7 @@ impl LimiterQueue {
         Ok(())
     }
 
-    /// Removes a caller from the queue and wakes the first of the remaining ones.
+    /// Removes the caller at this position from the queue and wakes the first of the remaining ones.
     fn leave(&mut self, place: QueuePosition) {
         self.waiting.remove(&place);
         if let Some((_, first)) = self.waiting.first_key_value() {
@@ -66,7 +67,7 @@ impl LimiterQueue {
 }
 
 impl RateLimiter {
-    /// Creates a limiter that lets at most `per_second` calls start in a second.
+    /// Creates a limiter that lets at most `per_second` callers pass in a second, evenly spaced.
     pub(super) fn new(per_second: u32) -> Self {
         Self(Mutex::new(LimiterQueue::new(per_second)))
     }
@@ -76,7 +77,7 @@ impl RateLimiter {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the caller's turn, or until `permission` is cancelled.
+    /// Waits until a caller with this priority may pass, or until `permission` is cancelled.
     pub(super) async fn acquire(&self, priority: i32, permission: &CancellationToken) {
         let (place, wake) = self.turns().ask(priority);
         loop {

@@ -76,7 +76,7 @@ pub struct Actuator {
 }
 
 impl Actuator {
-    /// Returns an actuator that sends its reports to `reports`. `client` must not retry by itself.
+    /// Returns an actuator that sends the answers to calls to `reports`. `client` must not retry by itself.
     pub fn new(
         client: Client,
         leadership: Leadership,
@@ -100,7 +100,8 @@ impl Actuator {
         }
     }
 
-    /// Runs one write if this process is the leader, with a timeout.
+    /// Makes one API call, with a timeout, and counts it in the metrics under the name `what`. Returns `NotLeader` without a call if this
+    /// process is not the leader.
     async fn write<T>(
         &self,
         what: &'static str,
@@ -119,7 +120,7 @@ impl Actuator {
         result
     }
 
-    /// Creates the objects of a plan one after the other, each with a timeout, and writes the plan's status last.
+    /// Creates the `Preemption` objects of a plan one after the other, each with a timeout, and writes the plan's status last.
     async fn store_plan(&self, plan: &StoredPlan, status: &PreemptionStatus) -> Result<(), CallError> {
         for part in parts_of(plan, PART_BYTES) {
             self.write("store-plan", plan::create(&self.client, &part)).await?;
@@ -127,7 +128,8 @@ impl Actuator {
         self.write("plan-status", plan::write_status(&self.client, &plan.id, status)).await
     }
 
-    /// Makes the calls of a command. `event` is the event of [`Command::Publish`]. Returns the answer for the arbiter, if it needs one.
+    /// Makes the calls of a command. `event` is the event to write for [`Command::Publish`], and `None` for other commands. Returns the
+    /// answer for the arbiter, if it needs one.
     async fn carry_out(&self, command: Command, event: Option<Event>) -> Option<Report> {
         let client = &self.client;
         Some(match command {
@@ -193,9 +195,9 @@ impl Actuator {
                 let result = self.write(what, node::taint(client, &node, &uid, add)).await;
                 Report::Taint { node, uid, add, plan, result }
             }
-            Command::ReadSchedulerLease(lease) => {
-                Report::SchedulerLease(self.write("read-scheduler-lease", node::renewed(client, &lease)).await)
-            }
+            Command::ReadSchedulerLease(lease) => Report::SchedulerLease(
+                self.write("read-scheduler-lease", node::lease_renewal_time(client, &lease)).await,
+            ),
             Command::Publish(notice) => {
                 let result = self.write("event", event::write(client, &event?)).await;
                 if let Err(error) = result {
@@ -211,7 +213,7 @@ impl Actuator {
     }
 }
 
-/// Returns the name and the call of a command that is answered by [`Report::Answered`].
+/// Returns the API call of a command that is answered by [`Report::Answered`], with its name in the metrics; `None` for other commands.
 fn keyed<'c>(client: &'c Client, command: &'c Command) -> Option<(&'static str, BoxFuture<'c, Result<(), CallError>>)> {
     Some(match command {
         Command::WriteWorkloadStatus { workload, uid, status } => {
@@ -233,13 +235,15 @@ fn keyed<'c>(client: &'c Client, command: &'c Command) -> Option<(&'static str, 
             ("adopt-group", owner::adopt(client, group, (uid, version), owner).boxed())
         }
         Command::Protect { group, uid, protect } => ("protect", object::protect(client, group, uid, *protect).boxed()),
-        Command::RequestCapacity(asked) => ("request-capacity", capacity::request(client, asked).boxed()),
+        Command::RequestCapacity(asked) => ("request-capacity", capacity::create_request(client, asked).boxed()),
         Command::WithdrawRequest { request, uid } => {
             // Its PodTemplates are garbage-collected with it.
             let requests = Api::<ProvisioningRequest>::namespaced(client.clone(), &request.namespace);
             ("withdraw-request", object::delete(requests, &request.name, uid, None).boxed())
         }
-        Command::MakePlaceholder(placeholder) => ("make-placeholder", capacity::make(client, placeholder).boxed()),
+        Command::MakePlaceholder(placeholder) => {
+            ("make-placeholder", capacity::create_placeholder(client, placeholder).boxed())
+        }
         Command::RemovePlaceholder { pod, uid } => {
             let pods = Api::<Pod>::namespaced(client.clone(), &pod.namespace);
             ("remove-placeholder", object::delete(pods, &pod.name, uid, None).boxed())
@@ -249,6 +253,7 @@ fn keyed<'c>(client: &'c Client, command: &'c Command) -> Option<(&'static str, 
 }
 
 impl Dispatch for Actuator {
+    /// Carries a command out in a task of its own, as soon as the limits on calls permit it. The answer is sent to the arbiter.
     fn dispatch(&self, command: Command) {
         let (this, asked) = (self.clone(), Instant::now());
         let (place, event) = match &command {

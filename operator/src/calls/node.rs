@@ -11,9 +11,9 @@ use kube::api::{Api, Patch};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-/// Adds or removes the taint for the pod with this UID and keeps every other taint. The list of taints can only be
-/// written as a whole, so the resourceVersion of the node is a precondition, and a node that changes meanwhile is read
-/// again.
+/// Adds (`add`) or removes the taint that reserves the node for the pod with this UID, and keeps every other taint. The list of taints can
+/// only be written as a whole, so the resourceVersion of the node is a precondition, and a node that changes meanwhile is read again, up to
+/// eight times.
 pub(super) async fn taint(client: &Client, node: &str, uid: &str, add: bool) -> Result<(), CallError> {
     const ATTEMPTS: usize = 8;
     let nodes: Api<Node> = Api::all(client.clone());
@@ -21,7 +21,7 @@ pub(super) async fn taint(client: &Client, node: &str, uid: &str, add: bool) -> 
     loop {
         let current = nodes.get(node).await?;
         let taints = current.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
-        let Some(taints) = changed(taints, uid, add) else { return Ok(()) };
+        let Some(taints) = changed_taints(taints, uid, add) else { return Ok(()) };
         let metadata = json!({ "uid": current.uid(), "resourceVersion": current.resource_version() });
         let patch = json!({ "metadata": metadata, "spec": { "taints": taints } });
         match nodes.patch(node, &object::params(), &Patch::Merge(patch)).await {
@@ -31,9 +31,10 @@ pub(super) async fn taint(client: &Client, node: &str, uid: &str, add: bool) -> 
     }
 }
 
-/// Returns the taints with or without Giveway's, or `None` if nothing has to change. A node can have only one taint of
-/// a key and effect: if it has one of the same key and effect that Giveway did not add, Giveway's is not added.
-fn changed(mut taints: Vec<Taint>, uid: &str, add: bool) -> Option<Vec<Taint>> {
+/// Returns the taints of a node with Giveway's taint for the pod with this UID (`add`) or without it; `None` if nothing has to change. A
+/// node can have only one taint of a key and effect: if it has one of the same key and effect that Giveway did not add, Giveway's is not
+/// added.
+fn changed_taints(mut taints: Vec<Taint>, uid: &str, add: bool) -> Option<Vec<Taint>> {
     let ours = critical::taint(uid);
     let before = taints.len();
     if add {
@@ -46,8 +47,8 @@ fn changed(mut taints: Vec<Taint>, uid: &str, add: bool) -> Option<Vec<Taint>> {
     (taints.len() != before).then_some(taints)
 }
 
-/// Returns when a Lease was last renewed, or `None` if it does not exist.
-pub(super) async fn renewed(client: &Client, lease: &ObjectKey) -> Result<Option<MicroTime>, CallError> {
+/// Reads a Lease and returns when it was last renewed; `None` if it does not exist or was never renewed.
+pub(super) async fn lease_renewal_time(client: &Client, lease: &ObjectKey) -> Result<Option<MicroTime>, CallError> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), &lease.namespace);
     let found = leases.get_opt(&lease.name).await?;
     Ok(found.and_then(|lease| lease.spec?.renew_time))
@@ -65,19 +66,19 @@ mod tests {
     #[test]
     fn only_our_taint_is_added_and_removed() {
         let foreign = vec![taint(Some("true"), "NoExecute"), taint(Some("u-2"), "PreferNoSchedule")];
-        let with = changed(foreign.clone(), "u-1", true).unwrap();
+        let with = changed_taints(foreign.clone(), "u-1", true).unwrap();
         assert_eq!(with[2], taint(Some("u-1"), "NoSchedule"));
-        assert_eq!(changed(with.clone(), "u-1", true), None, "once");
-        assert_eq!(changed(with, "u-1", false), Some(foreign.clone()));
-        assert_eq!(changed(foreign, "u-1", false), None);
+        assert_eq!(changed_taints(with.clone(), "u-1", true), None, "once");
+        assert_eq!(changed_taints(with, "u-1", false), Some(foreign.clone()));
+        assert_eq!(changed_taints(foreign, "u-1", false), None);
     }
 
     #[test]
     fn a_node_with_a_taint_of_another_component_is_not_changed() {
         for value in [None, Some(""), Some("true"), Some("u-2")] {
             let foreign = vec![taint(value, "NoSchedule")];
-            assert_eq!(changed(foreign.clone(), "u-1", true), None);
-            assert_eq!(changed(foreign, "u-1", false), None);
+            assert_eq!(changed_taints(foreign.clone(), "u-1", true), None);
+            assert_eq!(changed_taints(foreign, "u-1", false), None);
         }
     }
 }

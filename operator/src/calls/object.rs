@@ -11,12 +11,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::fmt::Debug;
 
-/// Returns the parameters of all patches: they name the operator as the field manager.
+/// Returns the parameters of all patches by the operator: they name it as the field manager.
 pub(super) fn params() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
 }
 
-/// Returns the error of a call that cannot be made, with this text.
+/// Returns the error `CallError::Failed` with the text of this error, for a call that cannot be made.
 fn failed(error: impl std::fmt::Display) -> CallError {
     CallError::Failed(error.to_string())
 }
@@ -31,7 +31,8 @@ pub(super) async fn write_workload_status(
     patch_status::<Workload>(client, workload, uid, json!([{ "op": "add", "path": "/status", "value": status }])).await
 }
 
-/// Writes the status of a PodGroup. Marks of preempted pods that the webhook adds at the same time are kept.
+/// Changes the status of a PodGroup from `from` to `to`, if the PodGroup still has this UID. Marks of preempted pods (`preemptedPods`) that
+/// the webhook adds at the same time are kept.
 pub(super) async fn write_group_status(
     client: &Client,
     group: &ObjectKey,
@@ -42,8 +43,8 @@ pub(super) async fn write_group_status(
     patch_status::<PodGroup>(client, group, uid, group_status_patch(from, to).map_err(failed)?).await
 }
 
-/// Patches the status of an object of one of Giveway's kinds. The API server ignores a UID in the metadata of a status
-/// patch, so the patch tests the UID like any other field.
+/// Patches the status of an object of one of Giveway's kinds, if it still has this UID. `changes` is a JSON patch. The API server ignores a
+/// UID in the metadata of a status patch, so the patch tests the UID like any other field.
 async fn patch_status<K>(client: &Client, object: &ObjectKey, uid: &str, changes: Value) -> Result<(), CallError>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
@@ -56,9 +57,9 @@ where
     Ok(())
 }
 
-/// Returns the JSON patch that turns one status of a PodGroup into another. Every field except the marks
-/// (`preemptedPods`) is replaced whatever its stored value is; of the marks, only those are removed that the new status
-/// does not have. The patch that creates the first status fails if the PodGroup has a status by then.
+/// Returns the JSON patch that changes the status of a PodGroup from `from` to `to`. Every field except the marks of preempted pods
+/// (`preemptedPods`) is replaced whatever its stored value is; of the marks, only those are removed that `to` does not have. The patch that
+/// creates the first status fails if the PodGroup has a status by then.
 fn group_status_patch(from: &PodGroupStatus, to: &PodGroupStatus) -> serde_json::Result<Value> {
     const MARKS: &str = "preemptedPods";
     let fields = |status: &PodGroupStatus| -> serde_json::Result<Map<String, Value>> {
@@ -93,8 +94,8 @@ pub(super) async fn create_group(client: &Client, group: &PodGroup) -> Result<()
     }
 }
 
-/// Deletes an object with this UID, and with this resourceVersion if it is given. Succeeds also if the object does
-/// not exist.
+/// Deletes an object if it has this UID, and this resourceVersion if it is given. Succeeds also if the object does not exist or has another
+/// UID or resourceVersion.
 pub(super) async fn delete<K>(api: Api<K>, name: &str, uid: &str, version: Option<&str>) -> Result<(), CallError>
 where
     K: Clone + DeserializeOwned + Debug,
@@ -111,7 +112,8 @@ where
     }
 }
 
-/// Adds or removes Giveway's finalizer and keeps all others. A PodGroup that changes meanwhile is read again.
+/// Adds Giveway's finalizer to a PodGroup with this UID if `protect` is true, or removes it, and keeps all other finalizers. A PodGroup
+/// that changes meanwhile is read again, up to five times.
 pub(super) async fn protect(client: &Client, group: &ObjectKey, uid: &str, protect: bool) -> Result<(), CallError> {
     const ATTEMPTS: usize = 5;
     let groups: Api<PodGroup> = Api::namespaced(client.clone(), &group.namespace);

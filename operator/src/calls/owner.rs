@@ -16,8 +16,8 @@ use serde_json::json;
 /// Maximum number of events that are read of one controller.
 const EVENTS: u32 = 100;
 
-/// Reads what an owner specifies about its PodGroups. Returns `CallError::Gone` if the object or its kind does not
-/// exist.
+/// Reads what the owner of a gang, such as a Job, specifies about its PodGroups. Returns `CallError::Gone` if the object or its kind does
+/// not exist.
 pub(super) async fn read(client: &Client, owner: &OwnerKey) -> Result<OwnerFacts, CallError> {
     let row = owner.row().ok_or(CallError::Gone)?;
     let version = owner.api_version.rsplit_once('/').map_or(owner.api_version.as_str(), |(_, version)| version);
@@ -25,7 +25,8 @@ pub(super) async fn read(client: &Client, owner: &OwnerKey) -> Result<OwnerFacts
     Ok(OwnerFacts::of(row, &api.get(&owner.name).await?))
 }
 
-/// Returns the last pod that a controller with one of these names could not create, if an event of the last hour reports one.
+/// Returns the last pod that a controller with one of these names could not create, with the reason; `None` if no event of the last hour
+/// reports one.
 pub(super) async fn last_failure(
     client: &Client,
     namespace: &str,
@@ -41,7 +42,7 @@ pub(super) async fn last_failure(
     Ok(last)
 }
 
-/// Sets `minCount`, the number of pods of a gang that must start together.
+/// Sets `minCount`, the number of pods of a gang that must start together, in a PodGroup with this UID.
 pub(super) async fn set_min_count(
     client: &Client,
     group: &ObjectKey,
@@ -55,7 +56,7 @@ pub(super) async fn set_min_count(
     Ok(())
 }
 
-/// Makes an object the owner of a PodGroup that had none in this version (UID and resourceVersion).
+/// Makes an object the owner of a PodGroup that had none in this version (UID and resourceVersion of the PodGroup).
 pub(super) async fn adopt(
     client: &Client,
     group: &ObjectKey,

@@ -8,8 +8,8 @@ use kube::api::{Api, Patch, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-/// Creates one part of a plan. If an object of that name exists with the same spec, an earlier call succeeded whose
-/// response was lost.
+/// Creates one of the `Preemption` objects of a plan. Succeeds also if an object of that name exists with the same spec: then an earlier
+/// call succeeded whose response was lost.
 pub(super) async fn create(client: &Client, part: &Preemption) -> Result<(), CallError> {
     let preemptions: Api<Preemption> = Api::all(client.clone());
     match preemptions.create(&params(), part).await {
@@ -35,8 +35,8 @@ pub(super) async fn write_status(client: &Client, plan: &str, status: &Preemptio
     Ok(())
 }
 
-/// Removes the label by which admission reserves the node for the preemptor. The state of the plan ends the reservation
-/// too, but admission evaluates every plan that has the label.
+/// Removes the label of the `Preemption` named `plan` by which admission reserves the node for the preemptor. The state of the plan ends
+/// the reservation too, but admission evaluates every plan that has the label.
 pub(super) async fn release_node(client: &Client, plan: &str) -> Result<(), CallError> {
     let preemptions: Api<Preemption> = Api::all(client.clone());
     let patch = json!({ "metadata": { "labels": { keys::LABEL_KEEPS_NODE: null } } });

@@ -15,12 +15,13 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Returns the parameters of a patch by the operator, which is only checked in a dry run.
+/// Returns the parameters of a patch by the operator, which the API server only checks if `dry_run` is true.
 fn params(dry_run: bool) -> PatchParams {
     PatchParams { dry_run, ..object::params() }
 }
 
-/// Sets the nomination of a pod, or withdraws it if `node` is `None`. A dry run only tries it.
+/// Sets `status.nominatedNodeName` of a pod with this UID, or clears it if `node` is `None`. The API server only checks that if `dry_run`
+/// is true.
 pub(super) async fn nominate(
     client: &Client,
     pod: &ObjectKey,
@@ -34,8 +35,9 @@ pub(super) async fn nominate(
     Ok(())
 }
 
-/// Removes Giveway's scheduling gate and no other. The same request adds the node selector of the PodGroup's topology
-/// domain: the API server lets the node selector of a gated pod only be extended. A dry run only tries it.
+/// Removes Giveway's scheduling gate, and no other, from a pod with this UID. The same request adds the node selector of the PodGroup's
+/// topology domain: the API server lets the node selector of a gated pod only be extended. The API server only checks that if `dry_run` is
+/// true.
 pub(super) async fn ungate(
     client: &Client,
     pod: &ObjectKey,
@@ -53,10 +55,9 @@ pub(super) async fn ungate(
     Ok(())
 }
 
-/// Makes those changes of the pod's annotations that are still due, and returns them. The pod is read first and its
-/// resourceVersion is a precondition, so that no annotation is changed that another process has written meanwhile. If a
-/// value is to be replaced or removed, the class is read as well: the watch of the classes may lag behind that of the
-/// pods, and a pod whose class has just changed is right.
+/// Makes those changes of the pod's annotations that are still due, and returns them. The pod is read first and its resourceVersion is a
+/// precondition, so that no annotation is changed that another process has written meanwhile. If a value is to be replaced or removed, the
+/// PriorityClass is read as well, and the call fails if it gives another value: the watch of the classes may lag behind that of the pods.
 pub(super) async fn back_fill(
     client: &Client,
     pod: &ObjectKey,
