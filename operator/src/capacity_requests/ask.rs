@@ -1,6 +1,6 @@
 //! The capacity request for one gang.
 
-use super::{CapacityNeed, waiting};
+use super::{CapacityNeed, members_without_capacity};
 use crate::clock::Clock;
 use crate::config::{Config, ProvisioningMethod};
 use crate::messages::call::Calls;
@@ -27,10 +27,10 @@ const AGAIN: Duration = Duration::from_secs(60);
 /// Longest delay after a failed attempt.
 const LONGEST: Duration = Duration::from_secs(1800);
 
-/// ProvisioningRequests with their names, by PodGroup.
+/// The ProvisioningRequests of each PodGroup, with their names.
 pub(super) type Requests<'m> = BTreeMap<&'m ObjectKey, Vec<(&'m ObjectKey, &'m RequestRecord)>>;
 
-/// Input and output of one pass.
+/// The input of one pass over all pending gangs, and the calls that it adds.
 pub(super) struct RequestPass<'s> {
     /// The current state of the cluster.
     pub(super) model: &'s Model,
@@ -55,7 +55,7 @@ impl<'s> RequestPass<'s> {
 
 /// The state of the capacity request for one gang.
 #[derive(Debug)]
-pub(super) struct Ask {
+pub(super) struct GangRequest {
     /// UID of the PodGroup.
     pub(super) uid: SmolStr,
     /// The message for the PodGroup's status, if there is one.
@@ -72,18 +72,20 @@ pub(super) struct Ask {
     made: Option<CallKey>,
 }
 
-impl Ask {
-    /// Returns the state of a gang that is pending from `now` on.
+impl GangRequest {
+    /// Returns the state of the capacity request for a gang that is pending from `now` on, without a request. `uid` is that of its
+    /// PodGroup.
     pub(super) fn new(uid: &SmolStr, now: Instant) -> Self {
         Self { uid: uid.clone(), reason: None, since: now, failed: 0, requested_since: None, refused: None, made: None }
     }
 
-    /// Records that a call for this gang's capacity request succeeded.
-    pub(super) fn done(&mut self, call: &CallKey) {
+    /// Records that this call, which created the gang's capacity request, has succeeded.
+    pub(super) fn note_created(&mut self, call: &CallKey) {
         self.made = Some(call.clone());
     }
 
-    /// Records that the current attempt has failed, and why.
+    /// Records that the current attempt to get capacity has failed, and why. The next one starts after a delay that doubles with each
+    /// failure. Does nothing during this delay.
     pub(super) fn back_off_after_failure(&mut self, why: &str, now: Instant) {
         if self.refused.is_none() {
             let wait = AGAIN * (1 << self.failed.min(10));
@@ -93,14 +95,21 @@ impl Ask {
         }
     }
 
-    /// Compares the capacity requests that exist for the PodGroup `key` with those that it needs, and adds the calls for what is missing.
-    pub(super) fn look(&mut self, config: &Config, key: &ObjectKey, wait: CapacityNeed, step: &mut RequestPass<'_>) {
+    /// Adds the calls to `step` that create what is missing of the capacity request for the PodGroup `key`, and marks what exists as
+    /// needed. Updates the message for its status. `need` is what the gang is pending for.
+    pub(super) fn request_missing(
+        &mut self,
+        config: &Config,
+        key: &ObjectKey,
+        need: CapacityNeed,
+        step: &mut RequestPass<'_>,
+    ) {
         let (model, now) = (step.model, step.clock.now);
         // An earlier leader may have requested capacity already.
         let asked = model.placeholders(key).next().is_some() || step.requests_of(key).next().is_some();
         let due = now.duration_since(self.since) >= config.provisioning_after
-            || (config.provisioning_first && wait == CapacityNeed::Postponed);
-        let members = waiting(model, key, &config.scheduler_names);
+            || (config.provisioning_first && need == CapacityNeed::Postponed);
+        let members = members_without_capacity(model, key, &config.scheduler_names);
         if members.is_empty() || !(due || asked) {
             self.reason = None;
             return;
@@ -124,7 +133,8 @@ impl Ask {
         });
     }
 
-    /// Requests capacity for all members by one ProvisioningRequest.
+    /// Requests capacity for all these members by one ProvisioningRequest: adds the call to `step`, unless it exists. Returns how far the
+    /// request is, or why none can be made.
     fn request(
         &mut self,
         gang: &Identity,
@@ -132,7 +142,7 @@ impl Ask {
         step: &mut RequestPass<'_>,
     ) -> Result<WaitReason, NotAsked> {
         let now = step.clock.now;
-        let sets = sets(members);
+        let sets = pod_sets(members);
         if sets.len() > MOST_POD_SETS {
             return Err(NotAsked::TooManySets { sets: sets.len(), most: MOST_POD_SETS });
         }
@@ -154,7 +164,7 @@ impl Ask {
             let command = Command::RequestCapacity(Box::new(CapacityRequest {
                 gang: gang.clone(),
                 name: name.clone(),
-                sets: sets.iter().map(|(pod, count)| (waiter(pod), *count)).collect(),
+                sets: sets.iter().map(|(pod, count)| (identity_of(pod), *count)).collect(),
             }));
             step.commands.extend(step.calls.start(command, now));
         }
@@ -170,7 +180,8 @@ impl Ask {
         Ok(WaitReason::new(reason, capacity::requested(members.len(), &name, progress)))
     }
 
-    /// Requests capacity by one placeholder pod for each member.
+    /// Requests capacity by one placeholder pod for each of these members: adds the calls to `step` for those that do not exist. Returns
+    /// how many are bound as the wait reason, or why none can be created.
     fn placeholders(
         &mut self,
         config: &Config,
@@ -203,8 +214,8 @@ impl Ask {
             } else {
                 let make = Command::MakePlaceholder(Box::new(Placeholder {
                     gang: gang.clone(),
-                    member: waiter(member),
-                    requests: amounts(model, member),
+                    member: identity_of(member),
+                    requests: requested_quantities(model, member),
                     class: class.clone(),
                     image: config.placeholder_image.clone(),
                 }));
@@ -218,13 +229,14 @@ impl Ask {
     }
 }
 
-/// Returns the key and the UID of a member.
-fn waiter(pod: &Pod) -> Identity {
+/// Returns the key and the UID of a pod.
+fn identity_of(pod: &Pod) -> Identity {
     Identity { key: pod.key.clone(), uid: pod.uid.clone() }
 }
 
-/// Returns the first member of each set of members with the same requirements, and the number of members in the set.
-fn sets<'p>(members: &[&'p Pod]) -> Vec<(&'p Pod, i32)> {
+/// Returns the first member of each set of members with the same requirements, and the number of members in the set. It stops when there
+/// are more sets than a ProvisioningRequest may have.
+fn pod_sets<'p>(members: &[&'p Pod]) -> Vec<(&'p Pod, i32)> {
     let mut sets: Vec<(&Pod, i32)> = Vec::new();
     for member in members {
         match sets.iter_mut().find(|(first, _)| first.asks_as(member)) {
@@ -239,7 +251,8 @@ fn sets<'p>(members: &[&'p Pod]) -> Vec<(&'p Pod, i32)> {
     sets
 }
 
-/// Returns a hash of the request's content. It is part of the name because a ProvisioningRequest cannot be changed.
+/// Returns a hash of the gang's UID and the pod sets that are requested. It is part of the name because a ProvisioningRequest cannot be
+/// changed.
 fn fingerprint(gang: &Identity, sets: &[(&Pod, i32)]) -> u32 {
     let mut hasher = DefaultHasher::new();
     gang.uid.hash(&mut hasher);
@@ -249,9 +262,9 @@ fn fingerprint(gang: &Identity, sets: &[(&Pod, i32)]) -> u32 {
     u32::try_from(hasher.finish() >> 32).unwrap_or(0)
 }
 
-/// Returns the PriorityClass of the gang. It is an error if the class has another preemption policy than `Never`: its
-/// placeholders would have the same policy, because the API server requires that, and kube-scheduler would preempt for
-/// them.
+/// Returns the PriorityClass of the PodGroup, for its placeholders. It is an error if there is none or the class has another preemption
+/// policy than `Never`: the placeholders would have the same policy, because the API server requires that, and kube-scheduler would preempt
+/// for them.
 fn class_that_never_preempts(model: &Model, group: &ObjectKey) -> Result<Option<String>, NotAsked> {
     let classes = model.cluster.classes();
     let named =
@@ -266,8 +279,9 @@ fn class_that_never_preempts(model: &Model, group: &ObjectKey) -> Result<Option<
     }
 }
 
-/// Returns what a pod requests as quantities by resource, such as `cpu: 500m`, without what only the planner counts.
-fn amounts(model: &Model, pod: &Pod) -> BTreeMap<String, String> {
+/// Returns what a pod requests as quantities by resource, such as `cpu: 500m`. Volumes, devices and the number of pods, which the planner
+/// counts like resources, are left out.
+fn requested_quantities(model: &Model, pod: &Pod) -> BTreeMap<String, String> {
     let offered = pod.requests.iter().map(|(id, amount)| (model.cluster.resource_name(id), amount));
     offered
         .chain(pod.requests.unoffered())

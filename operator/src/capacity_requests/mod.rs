@@ -16,7 +16,7 @@ use crate::messages::command::Command;
 use crate::messages::report::CallError;
 use crate::model::Model;
 use crate::status::WaitReason;
-use ask::{Ask, RequestPass, Requests};
+use ask::{GangRequest, RequestPass, Requests};
 use giveway_planner::model::{ObjectKey, Pod};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ pub enum CapacityNeed {
 /// The capacity requests of all gangs.
 #[derive(Debug, Default)]
 pub struct Provisioning {
-    asks: BTreeMap<ObjectKey, Ask>,
+    asks: BTreeMap<ObjectKey, GangRequest>,
     calls: Calls,
     /// PodGroups whose message has changed.
     changed_groups: BTreeSet<ObjectKey>,
@@ -46,29 +46,31 @@ pub struct Provisioning {
 }
 
 impl Provisioning {
-    /// Records the result of a call that creates or deletes a capacity request. After a failure the request is repeated later.
+    /// Records the answer to a call that creates or deletes a capacity request or placeholder. After a failure capacity is requested again
+    /// later.
     pub fn answered(&mut self, call: &CallKey, result: &Result<(), CallError>, now: Instant) {
         self.calls.answered(call, matches!(result, Ok(()) | Err(CallError::Gone)), now);
         let (CallKey::RequestCapacity { group, .. } | CallKey::CreatePlaceholder { group, .. }) = call else { return };
         let Some(ask) = self.asks.get_mut(group) else { return };
         match result {
-            Ok(()) => ask.done(call),
+            Ok(()) => ask.note_created(call),
             Err(CallError::Failed(why) | CallError::Rejected(why)) => ask.back_off_after_failure(why, now),
             Err(CallError::Gone | CallError::Unanswered(_) | CallError::NotLeader) => {}
         }
     }
 
-    /// Returns the state of the PodGroup's capacity request for its status; `None` if it has none.
+    /// Returns the state of the PodGroup's capacity request as a wait reason for its status; `None` if it has none.
     pub fn reason(&self, group: &ObjectKey) -> Option<&WaitReason> {
         self.asks.get(group)?.reason.as_ref()
     }
 
-    /// Returns the PodGroups whose message has changed since the last call of this function.
+    /// Returns the PodGroups for which [`Self::reason`] has changed since the last call of this function.
     pub fn take_changed_groups(&mut self) -> BTreeSet<ObjectKey> {
         std::mem::take(&mut self.changed_groups)
     }
 
-    /// Returns the calls to make for the gangs that are pending. `waits` returns these gangs.
+    /// Returns the calls that create and delete capacity requests and placeholders. `waits` returns the pending gangs and what each of them
+    /// is pending for. Does nothing within 250 ms after the last pass.
     pub fn pass(
         &mut self,
         model: &Model,
@@ -97,12 +99,12 @@ impl Provisioning {
                 let its: Vec<ObjectKey> = step.requests_of(key).map(|(request, _)| request.clone()).collect();
                 step.kept.extend(its);
             } else if let Some(record) = model.groups.get(key) {
-                let ask = self.asks.entry(key.clone()).or_insert_with(|| Ask::new(&record.uid, clock.now));
+                let ask = self.asks.entry(key.clone()).or_insert_with(|| GangRequest::new(&record.uid, clock.now));
                 if ask.uid != record.uid {
-                    *ask = Ask::new(&record.uid, clock.now);
+                    *ask = GangRequest::new(&record.uid, clock.now);
                 }
                 let before = ask.reason.clone();
-                ask.look(config, key, *wait, &mut step);
+                ask.request_missing(config, key, *wait, &mut step);
                 if ask.reason != before {
                     self.changed_groups.insert(key.clone());
                 }
@@ -113,7 +115,7 @@ impl Provisioning {
     }
 }
 
-/// Adds the deletion of placeholders and ProvisioningRequests that no gang needs any more.
+/// Adds the calls to `step` that delete the placeholders and ProvisioningRequests that no gang has marked as needed in this pass.
 fn remove_the_rest(step: &mut RequestPass<'_>) {
     let RequestPass { model, requests: _, clock, calls, kept, commands } = step;
     let pods = model.groups_with_placeholders().flat_map(|group| model.all_placeholders(group));
@@ -130,7 +132,7 @@ fn remove_the_rest(step: &mut RequestPass<'_>) {
     }
 }
 
-/// Returns the ProvisioningRequests of PodGroups that exist, by PodGroup, without requests that are being deleted.
+/// Returns the ProvisioningRequests of PodGroups that exist, by PodGroup. Requests that are being deleted are left out.
 fn requests_by_group(model: &Model) -> Requests<'_> {
     let mut found = Requests::new();
     for (request, record) in model.requests.iter().filter(|(_, record)| !record.deleting) {
@@ -141,8 +143,9 @@ fn requests_by_group(model: &Model) -> Requests<'_> {
     found
 }
 
-/// Returns the members, by name, that are pending only for lack of capacity.
-fn waiting<'m>(model: &'m Model, key: &ObjectKey, schedulers: &[String]) -> Vec<&'m Pod> {
+/// Returns the members of a PodGroup, sorted by name, that are pending only for lack of capacity: their only scheduling gate is Giveway's,
+/// and one of these schedulers will bind them.
+fn members_without_capacity<'m>(model: &'m Model, key: &ObjectKey, schedulers: &[String]) -> Vec<&'m Pod> {
     let Some(group) = model.cluster.group(key) else { return Vec::new() };
     let waits = |pod: &&Pod| {
         pod.live() && !pod.bound() && pod.gated && !pod.gated_by_others && schedulers.contains(&pod.scheduler_name)
