@@ -70,7 +70,7 @@ impl Arbiter {
                 }
                 continue;
             }
-            if !self.critical_addons.queue.ask(&uid, self.model.version, is_forced, clock.now) {
+            if !self.critical_addons.queue.is_turn(&uid, self.model.version, is_forced, clock.now) {
                 continue;
             }
             self.preemption.waiting.entry(preemptor.clone()).or_default().seen = Some(self.model.version);

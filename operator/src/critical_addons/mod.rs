@@ -23,12 +23,14 @@ pub struct CriticalAddons {
 }
 
 impl CriticalAddons {
-    /// Creates the state without a pending critical add-on.
+    /// Creates the state without a pending critical add-on. `terms` says which pods are critical add-ons; `None` if Giveway does not
+    /// preempt for them.
     pub fn new(terms: Option<Terms>) -> Self {
         Self { queue: AddonQueue::default(), terms: terms.map(Arc::new), taints: Taints::default() }
     }
 
-    /// Returns what a plan for a critical add-on needs in memory; `None` if Giveway does not preempt for them.
+    /// Returns the additional state of a plan in flight for a critical add-on, from its stored form; `None` if Giveway does not preempt for
+    /// critical add-ons.
     pub fn rescuing(&self, stored: StoredRescue) -> Option<AddonRescue> {
         Some(AddonRescue::new(stored, Arc::clone(self.terms.as_ref()?)))
     }

@@ -42,7 +42,8 @@ pub struct AddonQueue {
 }
 
 impl AddonQueue {
-    /// Updates the pending add-ons from the model. An add-on with a plan in flight stays pending until the plan ends.
+    /// Updates the queue of pending add-ons from the model: unschedulable pods that are critical by `terms`, and that one of these
+    /// schedulers binds. An add-on with a plan in flight stays in the queue until the plan ends.
     pub fn note(&mut self, model: &Model, flights: &Flights, terms: &Terms, schedulers: &[String], now: Instant) {
         let in_flight = |pod: &Pod| flights.contains(&Preemptor::Pod(pod.key.clone()));
         let waits = |pod: &&Pod| {
@@ -76,18 +77,18 @@ impl AddonQueue {
         self.waiting.len()
     }
 
-    /// Returns the pending critical add-ons, each a preemptor of its own.
+    /// Returns the pending critical add-ons as preemptors, one for each pod.
     pub fn preemptors(&self) -> impl Iterator<Item = Preemptor> {
         self.waiting.values().map(|waits| Preemptor::Pod(waits.pod.clone()))
     }
 
-    /// Returns since when the add-on with this UID is pending; `None` if it is not.
+    /// Returns when the add-on with this UID was first observed to be unschedulable; `None` if it is not pending.
     pub fn since(&self, uid: &str) -> Option<Instant> {
         self.waiting.get(uid).map(|waits| waits.since)
     }
 
-    /// Returns the add-ons that have been pending for `after`, with the time since when: by priority, then by age.
-    /// Those for which the planner found nothing come last, so that they do not delay others.
+    /// Returns the add-ons that have been pending for at least `after`, each with the time since when: by priority, then by age. Those for
+    /// which the planner found nothing come last, so that they do not delay others.
     pub fn due(&self, model: &Model, after: Duration, now: Instant) -> Vec<(ObjectKey, Instant)> {
         let due = self.waiting.values().filter(|waits| now.duration_since(waits.since) >= after);
         let mut due: Vec<(&PendingAddon, &Pod)> = due.filter_map(|w| Some((w, model.cluster.pod(&w.pod)?))).collect();
@@ -96,9 +97,10 @@ impl AddonQueue {
         due.into_iter().map(|(waits, _)| (waits.pod.clone(), waits.since)).collect()
     }
 
-    /// Returns true if the planner must be asked about a pod now, and then records that. The interval is respected, and
-    /// the same version of the model is not decided on twice unless `is_forced` is set.
-    pub fn ask(&mut self, uid: &str, version: u64, is_forced: bool, now: Instant) -> bool {
+    /// Returns true if the planner must be asked now about the add-on with this UID, and then records that it is asked. It is asked at most
+    /// once per second, less often after it found nothing, and not twice about the same `version` of the model within 30 s, unless
+    /// `is_forced` is set.
+    pub fn is_turn(&mut self, uid: &str, version: u64, is_forced: bool, now: Instant) -> bool {
         let Some(waits) = self.waiting.get_mut(uid) else { return false };
         let pace = PACE * (1 << waits.hopeless.min(SELDOM));
         let again = waits.asked.is_none_or(|(at, seen)| {
@@ -111,7 +113,7 @@ impl AddonQueue {
         again
     }
 
-    /// Records whether the planner found a plan (`helped`) for the pod with this UID.
+    /// Records whether the planner found a plan (`helped`) for the add-on with this UID.
     pub fn answered(&mut self, uid: &str, helped: bool) {
         if let Some(waits) = self.waiting.get_mut(uid) {
             waits.hopeless = if helped { 0 } else { waits.hopeless.saturating_add(1) };
@@ -229,11 +231,11 @@ mod tests {
         let (mut world, mut rescues, now) = (World::new(), AddonQueue::default(), Instant::now());
         world.pod(addon("dns", 0));
         due(&mut rescues, &world, now);
-        assert!(rescues.ask("uid-dns", 1, false, now));
-        assert!(!rescues.ask("uid-dns", 2, false, now + Duration::from_millis(999)));
-        assert!(!rescues.ask("uid-dns", 1, false, now + PACE));
-        assert!(rescues.ask("uid-dns", 1, true, now + PACE), "a victim may be asked for again");
-        assert!(rescues.ask("uid-dns", 2, false, now + PACE * 2));
+        assert!(rescues.is_turn("uid-dns", 1, false, now));
+        assert!(!rescues.is_turn("uid-dns", 2, false, now + Duration::from_millis(999)));
+        assert!(!rescues.is_turn("uid-dns", 1, false, now + PACE));
+        assert!(rescues.is_turn("uid-dns", 1, true, now + PACE), "a victim may be asked for again");
+        assert!(rescues.is_turn("uid-dns", 2, false, now + PACE * 2));
     }
 
     #[test]
@@ -245,7 +247,7 @@ mod tests {
         assert_eq!(due(&mut rescues, &world, later), ["vip", "dns"]);
         let mut asked = 0;
         for second in 0..60 {
-            if rescues.ask("uid-vip", second, false, later + Duration::from_secs(second)) {
+            if rescues.is_turn("uid-vip", second, false, later + Duration::from_secs(second)) {
                 asked += 1;
                 rescues.answered("uid-vip", false);
             }

@@ -14,7 +14,8 @@ const SWEEP: Duration = Duration::from_secs(60);
 /// The interval while there are such taints.
 const SWEEP_AGAIN: Duration = Duration::from_secs(5);
 
-/// Returns the nodes with a taint of Giveway, and the UID in its value. It is Giveway's if a Preemption names that pod.
+/// Returns the nodes with a taint that Giveway added, each with the UID of the pod in the value of the taint. A taint is Giveway's if a
+/// `Preemption` names that pod.
 pub fn tainted_nodes(model: &Model) -> Vec<(&SmolStr, &str)> {
     let ours = model.plans.tainted_for();
     let taints = model.cluster.nodes().flat_map(|node| node.taints.iter().map(move |taint| (node, taint)));
@@ -31,8 +32,8 @@ pub struct Taints {
 }
 
 impl Taints {
-    /// Returns the commands that remove taints without a plan in flight, and the number of nodes with a taint, or `None` if the last search
-    /// was a moment ago.
+    /// Returns the number of nodes with a taint of Giveway, and the commands that remove the taints for which no plan is in flight; `None`
+    /// if the last search was a moment ago.
     pub fn sweep(&mut self, model: &Model, flights: &Flights, now: Instant) -> Option<(usize, Vec<Command>)> {
         if self.next_sweep.is_some_and(|next| next > now) {
             return None;
@@ -51,12 +52,13 @@ impl Taints {
         Some((count, stray))
     }
 
-    /// Records the result of removing the taint for the pod with this UID from a node; `failed` is the error.
+    /// Records the answer to removing the taint for the pod with this UID from a node; `failed` is the error, or `None` if the taint was
+    /// removed.
     pub fn removed(&mut self, node: &str, uid: &str, failed: Option<&CallError>) {
         self.kept = failed.map(|error| taint_stays(node, uid, &error.to_string()));
     }
 
-    /// Returns the message that the last taint to be removed is still on its node; `None` if it was removed.
+    /// Returns the message that the taint whose removal was tried last is still on its node; `None` if it was removed.
     pub fn kept(&self) -> Option<&str> {
         self.kept.as_deref()
     }
