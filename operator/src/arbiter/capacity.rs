@@ -39,7 +39,8 @@ impl Arbiter {
     }
 }
 
-/// Returns the need for capacity of a gang without a plan in flight, from its wait reason; `None` if it needs no capacity request.
+/// Returns what a gang without a plan in flight is pending for, as far as its capacity request depends on it; `None` if the gang needs no
+/// capacity request.
 fn capacity_need(waiting: &PendingPreemptor) -> Option<CapacityNeed> {
     match waiting.wait_reason.as_ref().map(|wait_reason| wait_reason.reason) {
         Some(Reason::Unschedulable | Reason::UnschedulableGuaranteedBudget | Reason::Cancelled | Reason::Failed) => {

@@ -41,8 +41,8 @@ pub(super) fn evict_remaining_victims(
 }
 
 impl Arbiter {
-    /// Begins departures for the other pods of PodGroups of which kube-scheduler has preempted a pod since the last pass. This runs before
-    /// plans for the PodGroups advance and before decisions are made for replacement pods.
+    /// Begins departures (evictions of a disrupted PodGroup) for the other pods of PodGroups of which kube-scheduler has preempted a pod
+    /// since the last pass. This runs before plans for the PodGroups advance and before decisions are made for replacement pods.
     pub(super) fn begin_departures(&mut self, clock: Clock) {
         for preempted in self.model.take_preempted_by_scheduler().into_values() {
             let PreemptedByScheduler { group, .. } = &preempted;
@@ -69,8 +69,8 @@ impl Arbiter {
         }
     }
 
-    /// Begins a departure and publishes an event about it on the PodGroup, with this reason and action. Returns false if other departures
-    /// already evict the pods.
+    /// Begins a departure (evictions of a disrupted PodGroup) and publishes an event about it on the PodGroup, with this reason and action.
+    /// Returns false if other departures already evict the pods.
     fn begin_departure(&mut self, request: DepartureRequest, reason: Reason, action: &str, clock: Clock) -> bool {
         let (group, message, cause) = (request.group.clone(), request.message.clone(), request.cause);
         let term = self.leadership.term();
@@ -83,7 +83,8 @@ impl Arbiter {
         true
     }
 
-    /// Records what the status of a PodGroup says about its departure: cause and message, and the name of its `Preemption` (`plan`).
+    /// Records what the status of a PodGroup says about its departure (evictions of a disrupted PodGroup): cause and message, and the name
+    /// of its `Preemption` (`plan`).
     fn note_disruption(&mut self, group: ObjectKey, cause: Cause, plan: String, message: Sentence) {
         let (preemptor, reason) = match cause {
             Cause::MemberPreempted => (Some(PreemptorReference::scheduler(SCHEDULER)), Reason::PreemptionByScheduler),
@@ -95,8 +96,8 @@ impl Arbiter {
         self.statuses.victims.insert(group, Victimhood { plan, preemptor, reason, message, whole: true });
     }
 
-    /// Resumes the stored departures of an earlier leader: first those with the strongest cause, because a pod belongs to one departure at
-    /// most. One that has no PodGroup is ended.
+    /// Resumes the stored departures (evictions of a disrupted PodGroup) of an earlier leader: first those with the strongest cause,
+    /// because a pod belongs to one departure at most. One that has no PodGroup is ended.
     pub(super) fn resume_departures(&mut self, mut plans: Vec<StoredPlan>, clock: Clock) {
         plans.sort_by_key(|plan| (Reverse(strength(plan.cause)), plan.id.clone()));
         for mut plan in plans {
@@ -112,7 +113,8 @@ impl Arbiter {
         self.departures.complete_resumption();
     }
 
-    /// Begins departures of partially scheduled gangs, advances all departures, and requests their evictions.
+    /// Begins the evictions of gangs that have been partially scheduled for too long, advances all departures (evictions of a disrupted
+    /// PodGroup), and requests their evictions.
     pub(super) fn advance_departures(&mut self, clock: Clock) {
         self.disrupt_partially_scheduled(clock);
         if self.departures.is_empty() {
@@ -130,8 +132,8 @@ impl Arbiter {
         self.statuses.dirty.extend(step.ended);
     }
 
-    /// Begins departures for the gangs that have been partially scheduled for too long, as far as the mode and the limits on evictions
-    /// permit it. Otherwise publishes an event with the reason.
+    /// Begins the evictions, each stored as a departure, of the gangs that have been partially scheduled for too long, as far as the mode
+    /// and the limits on evictions permit it. Otherwise publishes an event with the reason.
     fn disrupt_partially_scheduled(&mut self, clock: Clock) {
         let after = self.config.partially_scheduled_timeout;
         if after.is_zero() {
@@ -203,7 +205,7 @@ impl Arbiter {
     }
 
     /// Publishes an event on a PodGroup in mode `PodGroup` of which kube-scheduler preempted a pod: why its other bound pods are not
-    /// evicted. None if it has no such pods or a departure.
+    /// evicted. Publishes none if it has no such pods, or if other evictions of the PodGroup are in progress.
     fn tell_not_disrupted(&self, preempted: &PreemptedByScheduler, reason: Reason, why: &str) {
         let PreemptedByScheduler { pod, group, .. } = preempted;
         let others = begin::other_bound_members(&self.model, preempted).count();
@@ -222,7 +224,8 @@ impl Arbiter {
     }
 }
 
-/// Returns the text that names the departure of a PodGroup as the cause of evictions, for the field `action` of events.
+/// Returns the text that names the departure of a PodGroup (evictions because it is disrupted) as the cause of evictions, for the field
+/// `action` of events.
 pub(super) fn departure_in_words(group: &ObjectKey) -> String {
     format!("the disruption of podgroup/{group}")
 }

@@ -53,7 +53,7 @@ async fn read(client: &Client, member: &Identity) -> Result<Pod, CallError> {
     if pod.uid().as_deref() == Some(member.uid.as_str()) { Ok(pod) } else { Err(CallError::Gone) }
 }
 
-/// Creates an object. Returns `None` if an object of that name exists already.
+/// Creates an object and returns it; `None` if an object of that name exists already.
 async fn create<K>(api: &Api<K>, object: &K) -> Result<Option<K>, CallError>
 where
     K: Resource + Clone + Debug + Serialize + DeserializeOwned,

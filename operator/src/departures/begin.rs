@@ -103,8 +103,8 @@ pub fn partially_disrupted(model: &Model, rest: &RemainingPods) -> Option<Depart
     })
 }
 
-/// Returns the plan as which a new departure is stored in a `Preemption` with the name `id`: its victims are the pods of the PodGroup with
-/// the UIDs in `pods`. `term` is the term of this leader.
+/// Returns the plan as which a new departure (evictions of a disrupted PodGroup) is stored in a `Preemption` with the name `id`: its
+/// victims are the pods of the PodGroup with the UIDs in `pods`. `term` is the term of this leader.
 pub(super) fn stored_plan(
     model: &Model,
     group: &ObjectKey,

@@ -92,8 +92,9 @@ pub struct DepartureStep {
 }
 
 impl Departure {
-    /// Creates the departure that a `Preemption` stores, without any eviction requested yet. All pods in `plan` become its members: each
-    /// pass checks which of them still exist and belong to the PodGroup. `priority` is that of its API calls.
+    /// Creates the departure (evictions of a disrupted PodGroup) that a `Preemption` stores, without any eviction requested yet. All pods
+    /// in `plan` become its members: each pass checks which of them still exist and belong to the PodGroup. `priority` is that of its API
+    /// calls.
     pub(super) fn of(plan: StoredPlan, priority: i32, message: Sentence, now: Instant) -> Self {
         let units = &plan.victims;
         let pods = || units.iter().flat_map(|unit| &unit.pods);
@@ -116,8 +117,9 @@ impl Departure {
         }
     }
 
-    /// Returns true if the departure must be finished even while Giveway observes or is switched off, because Giveway has evicted a pod of
-    /// the PodGroup, or may have: an eviction got no answer or failed. An eviction in flight does not count before it is answered.
+    /// Returns true if the departure (evictions of a disrupted PodGroup) must be finished even while Giveway observes or is switched off,
+    /// because Giveway has evicted a pod of the PodGroup, or may have: an eviction got no answer or failed. An eviction in flight does not
+    /// count before it is answered.
     pub(super) fn is_committed(&self) -> bool {
         let is_evicted = |member: &DepartingPod| member.accepted || (member.is_asked() && !member.call.pending());
         self.plan.cause == Cause::PartiallyDisrupted || self.members.values().any(is_evicted)
@@ -167,8 +169,8 @@ impl Departure {
         }
     }
 
-    /// Returns the state and message with which the departure ends as soon as no eviction is in flight; `None` if it continues. `restraint`
-    /// is the reason if Giveway observes or is switched off, so that no evictions may begin.
+    /// Returns the state and message with which the departure (evictions of a disrupted PodGroup) ends as soon as no eviction is in flight;
+    /// `None` if it continues. `restraint` is the reason if Giveway observes or is switched off, so that no evictions may begin.
     pub(super) fn ending(&self, model: &Model, restraint: Option<&str>) -> Option<(PlanState, String)> {
         let all = self.members.len();
         if all == 0 {
@@ -197,7 +199,8 @@ impl Departure {
         Some((PlanState::Cancelled, disruption::member_bound(&bound.key)))
     }
 
-    /// Returns a member of a partially scheduled gang that was bound after the departure began: the gang may still become complete.
+    /// Returns a member of a partially scheduled gang that was bound after the departure began, so that the gang may still become complete;
+    /// `None` if there is none, or the departure has another cause.
     fn bound_since<'m>(&self, model: &'m Model) -> Option<&'m Pod> {
         if self.plan.cause != Cause::PartiallyScheduled {
             return None;
@@ -304,8 +307,8 @@ impl Departure {
     }
 }
 
-/// Returns the members of a PodGroup that a departure may evict: bound pods, and if `pending_too` is true also pending pods without a
-/// scheduling gate.
+/// Returns the members of a PodGroup that a departure (evictions of a disrupted PodGroup) may evict: bound pods, and if `pending_too` is
+/// true also pending pods without a scheduling gate.
 pub(super) fn evictable<'a>(
     model: &'a Model,
     group: &ObjectKey,

@@ -50,12 +50,12 @@ pub struct Departures {
 }
 
 impl Departures {
-    /// Returns true if a departure of this PodGroup is in progress.
+    /// Returns true if a departure of this PodGroup (evictions because it is disrupted) is in progress.
     pub fn has_departure_of(&self, group: &ObjectKey) -> bool {
         self.of_group(group).next().is_some()
     }
 
-    /// Returns true if no departure is in progress.
+    /// Returns true if no departure (evictions of a disrupted PodGroup) is in progress.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -66,20 +66,20 @@ impl Departures {
         self.all.range(from..).take_while(move |((of, _), _)| of == group).map(|(_, departure)| departure)
     }
 
-    /// Returns the departures in progress of this PodGroup, which may be changed.
+    /// Returns the departures in progress of this PodGroup (evictions because it is disrupted), which may be changed.
     fn of_group_mut<'a>(&'a mut self, group: &'a ObjectKey) -> impl Iterator<Item = &'a mut Departure> {
         let from = (group.clone(), String::new());
         self.all.range_mut(from..).take_while(move |((of, _), _)| of == group).map(|(_, departure)| departure)
     }
 
-    /// Returns the departure in progress whose `Preemption` has this name, for a change.
+    /// Returns the departure in progress (evictions of a disrupted PodGroup) whose `Preemption` has this name, for a change.
     fn by_id(&mut self, id: &str) -> Option<&mut Departure> {
         self.all.values_mut().find(|departure| departure.plan.id == id)
     }
 
-    /// Begins a departure with the name `id` in the term of this leader. It must be stored before its first eviction. Returns false, and
-    /// begins none, if other departures already evict all the pods. Pods of departures with a weaker cause, which may end without evicting
-    /// them, become members of the new one.
+    /// Begins a departure (evictions of a disrupted PodGroup) with the name `id` in the term of this leader. It must be stored before its
+    /// first eviction. Returns false, and begins none, if other departures already evict all the pods. Pods of departures with a weaker
+    /// cause, which may end without evicting them, become members of the new one.
     pub fn begin(
         &mut self,
         model: &Model,
@@ -114,8 +114,8 @@ impl Departures {
         true
     }
 
-    /// Resumes a departure that an earlier leader stored. It must be stored again in this term before its next eviction. Returns its
-    /// PodGroup; `None` if its `Preemption` has no PodGroup.
+    /// Resumes a departure (evictions of a disrupted PodGroup) that an earlier leader stored. It must be stored again in this term before
+    /// its next eviction. Returns its PodGroup; `None` if its `Preemption` has no PodGroup.
     pub fn resume(
         &mut self,
         model: &Model,
@@ -152,8 +152,8 @@ impl Departures {
     }
 
     /// Returns the number of pods of this PodGroup that must still be evicted before replacement pods may be ungated: otherwise the
-    /// replacement pods would join a gang that is being disrupted. Departures that began more than a minute ago do not count, nor those of
-    /// a partially scheduled gang, which may still become complete.
+    /// replacement pods would join a gang that is being disrupted. Departures (evictions of a disrupted PodGroup) that began more than a
+    /// minute ago do not count, nor those of a partially scheduled gang, which may still become complete.
     pub fn pods_to_wait_for(&self, model: &Model, group: &ObjectKey, now: Instant) -> usize {
         let waits = |departure: &&Departure| {
             departure.plan.cause != Cause::PartiallyScheduled && now.duration_since(departure.since) < LONGEST_WAIT
@@ -161,14 +161,15 @@ impl Departures {
         self.of_group(group).filter(waits).map(|departure| departure.remaining(model).count()).sum()
     }
 
-    /// Returns the UIDs of the pods of departures that are expected to terminate: all but those whose eviction was refused or failed too
-    /// often. An eviction that failed otherwise is retried within seconds, so a plan that counts on the pod stays valid.
+    /// Returns the UIDs of the pods of departures (evictions of a disrupted PodGroup) that are expected to terminate: all but those whose
+    /// eviction was refused or failed too often. An eviction that failed otherwise is retried within seconds, so a plan that counts on the
+    /// pod stays valid.
     fn leaving(&self) -> impl Iterator<Item = &SmolStr> {
         self.members().filter(|(_, member)| member.is_expected_to_terminate()).map(|(uid, _)| uid)
     }
 
-    /// Returns the UIDs of the pods that count as terminating: those of departures that are expected to terminate, and those whose eviction
-    /// was accepted, whatever its cause, although the watch still shows them as running.
+    /// Returns the UIDs of the pods that count as terminating: those of departures (evictions of a disrupted PodGroup) that are expected to
+    /// terminate, and those whose eviction was accepted, whatever its cause, although the watch still shows them as running.
     pub fn departing(&self) -> impl Iterator<Item = &SmolStr> {
         self.leaving().chain(self.requests.accepted())
     }
@@ -185,13 +186,13 @@ impl Departures {
         self.all.values().flat_map(|departure| &departure.members)
     }
 
-    /// Returns true if every departure of the PodGroup in progress is stored as a `Preemption`.
+    /// Returns true if every departure in progress of the PodGroup (evictions because it is disrupted) is stored as a `Preemption`.
     pub fn all_stored(&self, group: &ObjectKey) -> bool {
         self.of_group(group).all(|departure| departure.stored)
     }
 
-    /// Returns true if none of these pods (UIDs) of a PodGroup belongs to a departure whose `Preemption` must still be stored. One that the
-    /// API server has rejected several times need not.
+    /// Returns true if none of these pods (UIDs) of a PodGroup belongs to a departure (evictions of a disrupted PodGroup) whose
+    /// `Preemption` must still be stored. One that the API server has rejected several times need not.
     pub fn are_stored(&self, group: &ObjectKey, pods: &BTreeSet<SmolStr>) -> bool {
         let unstored = self.of_group(group).filter(|departure| !departure.stored && !departure.cannot_be_stored);
         let mut members = unstored.flat_map(|departure| departure.members.keys());
@@ -233,8 +234,8 @@ impl Departures {
         unstored.find_map(|departure| departure.unwritten.as_deref())
     }
 
-    /// Handles the deletion of the `Preemption` of the departure `id`: a committed departure is stored again, any other one ends in the
-    /// next [pass](Self::pass). Returns its PodGroup; `None` if no departure has this name.
+    /// Handles the deletion of the `Preemption` of the departure `id` (evictions of a disrupted PodGroup): a committed departure is stored
+    /// again, any other one ends in the next [pass](Self::pass). Returns its PodGroup; `None` if no departure has this name.
     pub fn preemption_deleted(&mut self, store: &mut PlanStore, id: &str) -> Option<ObjectKey> {
         let departure = self.by_id(id)?;
         departure.stored = false;
@@ -248,7 +249,7 @@ impl Departures {
     }
 
     /// Records the answer to the eviction of a pod of this PodGroup. Returns the message for the pod's event; `None` if the pod belongs to
-    /// no departure.
+    /// no departure (evictions of a disrupted PodGroup).
     pub fn evicted(
         &mut self,
         group: &ObjectKey,
@@ -263,8 +264,8 @@ impl Departures {
         Some(message)
     }
 
-    /// Advances all departures: requests evictions that are due, ends departures that are finished, and updates what `store` writes.
-    /// `restraint` is the reason if Giveway observes or is switched off, so that no evictions may begin.
+    /// Advances all departures (evictions of a disrupted PodGroup): requests evictions that are due, ends departures that are finished, and
+    /// updates what `store` writes. `restraint` is the reason if Giveway observes or is switched off, so that no evictions may begin.
     pub fn pass(
         &mut self,
         model: &Model,

@@ -25,7 +25,7 @@ pub struct DepartureView<'a> {
 }
 
 impl Departure {
-    /// Returns what the dump shows of this departure.
+    /// Returns what the dump shows of this departure (evictions of a disrupted PodGroup).
     fn view(&self) -> DepartureView<'_> {
         let pods = self.members.len();
         let evicted = self.members.values().filter(|member| member.accepted).count();
@@ -47,7 +47,7 @@ impl Departure {
 }
 
 impl Departures {
-    /// Returns what the dump shows of each departure in progress.
+    /// Returns what the dump shows of each departure in progress (evictions of a disrupted PodGroup).
     pub fn views(&self) -> impl Iterator<Item = DepartureView<'_>> {
         self.all.values().map(Departure::view)
     }

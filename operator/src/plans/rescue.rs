@@ -48,7 +48,8 @@ pub struct AddonRescue {
 }
 
 impl AddonRescue {
-    /// Returns the state in which a stored plan for a critical add-on is started or resumed. `terms` says which pods are critical.
+    /// Returns the additional state of a plan for a critical add-on that is started or resumed, from its stored form. `terms` says which
+    /// pods are critical and which may be victims.
     pub fn new(stored: StoredRescue, terms: Arc<Terms>) -> Self {
         Self {
             step: Step::of(stored.step),

@@ -131,8 +131,8 @@ impl Flight {
         Some(resumed::budget_guaranteed(pod, &uid, &why))
     }
 
-    /// Returns the reason if the members do not fit any more. This is not checked in state `Ungating`, because
-    /// kube-scheduler may have bound members already.
+    /// Returns the reason if the members do not fit any more; `None` in state `Ungating`, in which kube-scheduler may have bound members
+    /// already.
     fn misfit(&self, model: &Model, context: &Context) -> Option<String> {
         if self.plan.state >= PlanState::Ungating {
             return None;

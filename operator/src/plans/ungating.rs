@@ -59,8 +59,9 @@ impl WaitForScheduler {
 }
 
 impl Flight {
-    /// Returns true if all members were ungated and kube-scheduler has made no progress with them for the time `after`; for a plan without victims,
-    /// if it is in state `Ungating`. Such a plan is repeatedly replaced while its members are not bound, so it would never reach that time.
+    /// Returns true if the plan is in state `Ungating` and, if it has victims, all members were ungated and kube-scheduler has made no
+    /// progress with them for the time `after`. A plan without victims is repeatedly replaced while its members are not bound, so it would
+    /// never reach that time.
     pub fn makes_no_progress(&self, after: Duration, now: Instant) -> bool {
         self.plan.state == PlanState::Ungating && (!self.evicts() || self.is_unbound_for(after, now))
     }
@@ -233,8 +234,8 @@ fn first_rejected<'a>(model: &'a Model, waiting: &'a [Placement]) -> Option<(&'a
     waiting.iter().find_map(|member| Some((member.pod.name.as_str(), rejection(model, member)?)))
 }
 
-/// Returns the message of a plan whose members kube-scheduler has not bound after this number of seconds, with the first message of
-/// kube-scheduler about one of them.
+/// Returns the message of a plan that ends because kube-scheduler has not bound these members (`waiting`) after this number of seconds. It
+/// contains kube-scheduler's message about one of them, if there is one.
 fn not_bound_in_time(model: &Model, waiting: &[Placement], progress: SchedulerProgress, seconds: u64) -> String {
     let said = |member: &Placement| model.scheduler_message(&member.pod).filter(|said| !said.is_empty());
     let found = waiting.iter().find_map(|member| Some((member.pod.name.as_str(), said(member)?)));
