@@ -23,8 +23,9 @@ use giveway_planner::Preemptor;
 use giveway_planner::model::ObjectKey;
 use std::cmp::Reverse;
 
-/// Begins departures for the pods of partially disrupted PodGroups (`rest`) that a cancelled plan has not evicted. `made` numbers the new
-/// `Preemption` objects in the term of this leader. Returns true if departures that are stored evict all of these pods.
+/// Begins the evictions, each stored as a departure in a `Preemption`, of the pods of partially disrupted PodGroups (`rest`) that a
+/// cancelled plan has not evicted. `made` numbers the new objects in the term of this leader. Returns true if departures that are stored
+/// evict all of these pods.
 pub(super) fn evict_remaining_victims(
     model: &Model,
     rest: &[RemainingPods],

@@ -101,8 +101,8 @@ impl Arbiter {
         self.statuses.touch(&flight.preemptor);
     }
 
-    /// Handles the deletion of the `Preemption` named `plan` by another client: its plan or departure ends. A committed departure is stored
-    /// again.
+    /// Handles the deletion of the `Preemption` named `plan` by another client: its plan or departure ends. A departure that has evicted a
+    /// pod, or may have, is stored again.
     fn plan_deleted(&mut self, plan: &str) {
         self.statuses.dirty.extend(self.departures.preemption_deleted(&mut self.plan_store, plan));
         if let Some(flight) = self.plans.flights.with_id(plan) {

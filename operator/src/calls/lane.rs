@@ -33,7 +33,7 @@ impl Lane {
         Self(Arc::new(Mutex::new(LaneQueue { free: calls, asked: 0, waiting: BTreeMap::new() })))
     }
 
-    /// Locks the queue; a panic in another thread while it was locked is ignored.
+    /// Locks the queue of waiting calls; a panic in another thread while it was locked is ignored.
     fn queue(&self) -> MutexGuard<'_, LaneQueue> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -72,7 +72,7 @@ impl RateLimiter {
         Self(Mutex::new(LimiterQueue::new(per_second)))
     }
 
-    /// Locks the queue; a panic in another thread while it was locked is ignored.
+    /// Locks the queue of waiting callers; a panic in another thread while it was locked is ignored.
     fn turns(&self) -> MutexGuard<'_, LimiterQueue> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

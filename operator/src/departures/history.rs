@@ -103,13 +103,15 @@ impl HistoryKeeper {
         self.deletions.answered(call, ok, now);
     }
 
-    /// Returns true if the history requested the deletion of the `Preemption` with this name a short while ago.
+    /// Returns true if the deletion of the `Preemption` with this name, because it exceeded the limits of the history, was requested a
+    /// short while ago.
     pub fn has_deleted(&self, name: &SmolStr) -> bool {
         self.deletions.holds(&CallKey::ForgetPlan(name.clone()))
     }
 
-    /// Finds the objects to delete, and stores them in `excess`: plans that have ended and exceed the limits `keep`, and parts without
-    /// their first part. Returns the plans whose status is in flight although they have ended, with the status to write.
+    /// Finds the `Preemption` objects to delete, and stores their names in `excess`: those of plans that have ended and exceed the limits
+    /// `keep`, and those of plans whose first object does not exist. Returns the plans whose status is in flight although they have ended,
+    /// with the status to write.
     fn check(
         &mut self,
         plans: &Plans,
@@ -153,8 +155,8 @@ impl HistoryKeeper {
         ended
     }
 
-    /// Marks a plan's parts for deletion, except those that are needed to recognize a taint on a node. `tainted` has the UIDs of the pods
-    /// for which a node has a taint.
+    /// Marks the `Preemption` objects of a plan for deletion, except those that are needed to recognize a taint on a node. `tainted` has
+    /// the UIDs of the pods for which a node has a taint.
     fn forget(&mut self, parts: &[(&SmolStr, &PlanRecord)], tainted: &BTreeSet<&str>) {
         let is_needed = |record: &PlanRecord| record.critical && tainted.contains(record.preemptor.uid.as_str());
         let unneeded = parts.iter().filter(|(_, record)| !is_needed(record));
@@ -177,8 +179,8 @@ impl HistoryKeeper {
     }
 }
 
-/// Returns the objects of those ended plans that exceed the limits `keep` of the history. Plans from which a new leader learns bans or
-/// circuit breakers are kept before others. `second` is the current time, in seconds since the epoch.
+/// Returns the `Preemption` objects of those ended plans that exceed the limits `keep` of the history. Plans from which a new leader learns
+/// bans or circuit breakers are kept before others. `second` is the current time, in seconds since the epoch.
 fn excess(mut over: Vec<EndedPlan<'_>>, keep: HistoryLimits, second: i64) -> Vec<Parts<'_>> {
     over.sort_by_key(|plan| Reverse(plan.age));
     let before = |age: Duration| second.saturating_sub(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));

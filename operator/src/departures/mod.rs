@@ -234,8 +234,9 @@ impl Departures {
         unstored.find_map(|departure| departure.unwritten.as_deref())
     }
 
-    /// Handles the deletion of the `Preemption` of the departure `id` (evictions of a disrupted PodGroup): a committed departure is stored
-    /// again, any other one ends in the next [pass](Self::pass). Returns its PodGroup; `None` if no departure has this name.
+    /// Handles the deletion of the `Preemption` of the departure `id` (evictions of a disrupted PodGroup): it is stored again if it has
+    /// evicted a pod, or may have; otherwise it ends in the next [pass](Self::pass). Returns its PodGroup; `None` if no departure has this
+    /// name.
     pub fn preemption_deleted(&mut self, store: &mut PlanStore, id: &str) -> Option<ObjectKey> {
         let departure = self.by_id(id)?;
         departure.stored = false;

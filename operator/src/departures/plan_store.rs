@@ -39,7 +39,8 @@ impl<'a> From<&'a Flight> for Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Creates the record of a plan: its status has this message and this number of accepted evictions.
+    /// Returns what should be stored of a plan: the plan and a status with this message and this number of accepted evictions. `priority`
+    /// is that of the API calls.
     pub fn of(plan: &'a StoredPlan, priority: i32, message: String, accepted: usize) -> Self {
         let status = PreemptionStatus {
             state: plan.state,
@@ -87,7 +88,8 @@ struct StoreEntry {
 }
 
 impl StoreEntry {
-    /// Creates the entry of a plan whose objects exist and have not been written in this term. `wanted` is the status to write.
+    /// Creates the store entry of a plan whose objects exist and have not been written in this term. `wanted` is the status to write, with
+    /// API calls of this priority.
     fn of(priority: i32, wanted: PreemptionStatus) -> Self {
         Self {
             create: None,
@@ -107,7 +109,8 @@ impl StoreEntry {
         self.ended && self.create.is_some() && !self.is_tried_again()
     }
 
-    /// Returns true if creating the objects of an ended plan is retried: only for plans in state `Observed`, which are never carried out.
+    /// Returns true if the creation of the objects of this plan, which has ended, is retried after a failure: only in state `Observed` (it
+    /// is never carried out), and at most five times.
     fn is_tried_again(&self) -> bool {
         self.wanted.state == PlanState::Observed && self.call.tries() < TRIES
     }
@@ -127,8 +130,8 @@ pub enum StoreOutcome {
 }
 
 impl PlanStore {
-    /// Adds the entry of a plan, or replaces it. If a call of the replaced entry is in flight, nothing is written before that call is
-    /// answered.
+    /// Adds what should be stored of the plan with this name, or replaces it. If a call for the replaced entry is in flight, nothing is
+    /// written before that call is answered.
     fn insert(&mut self, plan: &str, mut entry: StoreEntry) {
         if let Some(earlier) = self.entries.get(plan).filter(|earlier| earlier.call.pending()) {
             (entry.call, entry.is_call_of_earlier) = (earlier.call, true);
@@ -137,7 +140,7 @@ impl PlanStore {
         self.entries.insert(plan.to_owned(), entry);
     }
 
-    /// Returns the entry of a plan, for a change, and marks it as one that may need a write.
+    /// Returns what the store holds for the plan with this name, for a change, and marks it as needing a write; `None` if it holds nothing.
     fn get_mut(&mut self, plan: &str) -> Option<&mut StoreEntry> {
         let entry = self.entries.get_mut(plan)?;
         self.unwritten.insert(plan.to_owned());

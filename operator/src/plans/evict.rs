@@ -50,7 +50,7 @@ impl Flight {
     }
 
     /// Adds the evictions that may start now to `out`: first of victims that a PodDisruptionBudget can refuse, then of the others. None
-    /// starts before the state `Evicting` is stored and the rehearsal has succeeded.
+    /// starts before the state `Evicting` is stored and the dry runs have succeeded.
     pub(super) fn evict(&mut self, now: Now<'_>, out: &mut Advance) {
         let Now { model, clock, limits, .. } = now;
         // The state `Evicting` is stored first, so that a leader that resumes a plan in state `Planned` knows that no

@@ -408,7 +408,7 @@ impl Flight {
     }
 
     /// Returns the UIDs of the victims on whose termination the first eviction of another plan may rely: all victims if the rehearsal of
-    /// this plan has succeeded, and otherwise those that are evicted in any case.
+    /// this plan (the dry runs before its first eviction) has succeeded, and otherwise those that are evicted in any case.
     pub fn departing_for_certain(&self) -> impl Iterator<Item = &SmolStr> {
         let is_rehearsed = self.plan.state >= PlanState::Evicting;
         self.seen_as_terminating().filter(move |(_, most)| is_rehearsed || *most == i32::MAX).map(|(uid, _)| uid)
@@ -599,7 +599,7 @@ fn has_been_removed(cluster: &Cluster, pod: &ObjectKey, uid: &str) -> bool {
     current(cluster, pod, uid).is_none_or(|pod| pod.ended() && !pod.terminating)
 }
 
-/// Returns true if the placement of a member is reserved: the API server confirmed the nomination, the watch shows it,
+/// Returns true if the capacity for a member on its planned node is reserved: the API server confirmed the nomination, the watch shows it,
 /// or the member is bound.
 fn reserved(cluster: &Cluster, member: &PlannedMember) -> bool {
     matches!(member.nominate, Call::Done(_))

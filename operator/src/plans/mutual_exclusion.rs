@@ -23,7 +23,7 @@ pub struct MutualExclusion {
 }
 
 impl MutualExclusion {
-    /// Returns true if no nominations exclude each other.
+    /// Returns true if no two nominations of the plan exclude each other.
     pub(super) fn is_empty(&self) -> bool {
         self.uids.is_empty()
     }

@@ -70,7 +70,7 @@ struct Indexes {
 }
 
 impl Indexes {
-    /// Replaces the summary of the plan of this preemptor in the indexes; `None` if the plan was removed.
+    /// Updates the indexes for the plan of this preemptor, which has changed: with its new summary, or `None` if the plan was removed.
     fn update(&mut self, preemptor: Preemptor, summary: Option<Summary>) {
         let before = self.summaries.remove(&preemptor).and_then(|before| before.evicts_for);
         if let Some(priority) = before
@@ -161,8 +161,8 @@ impl Flights {
         self.departing_if(|_, most| priority <= most)
     }
 
-    /// Returns the UIDs of the victims of all plans that are evicted for certain: victims of plans whose rehearsal has succeeded, and those
-    /// that are evicted in any case.
+    /// Returns the UIDs of the victims of all plans that are evicted for certain: all victims of plans whose rehearsal (the dry runs before
+    /// the first eviction) has succeeded, and those that are evicted in any case.
     pub fn departing_for_certain(&self) -> BTreeSet<SmolStr> {
         self.departing_if(|plan, most| plan.rehearsed || most == i32::MAX)
     }
