@@ -183,8 +183,8 @@ impl Arbiter {
         Some(self.config.names().render(&sentence, &preemptor.key().namespace))
     }
 
-    /// Returns the subjects of bans (what a ban of a placement names instead of one pod) to which the pending pods of a preemptor belong,
-    /// each with the name of one of these pods. Empty if no placement is banned at all.
+    /// Returns what the pending pods of a preemptor are to a ban of placements: a single pod, or all pods of a controller with one
+    /// template; each with the name of one of the pending pods. Empty if no placement is banned at all.
     fn subjects(&self, preemptor: &Preemptor) -> BTreeMap<BanSubject, SmolStr> {
         if self.restraint.bans.has_no_placement() {
             return BTreeMap::new();

@@ -36,7 +36,7 @@ impl ReachedLimit {
     }
 }
 
-/// Returns a sentence about the limit that is reached and when it allows evictions again.
+/// Returns a sentence about the limit on evictions per minute that is reached and the time `at` which it allows evictions again.
 pub fn limit_sentence(full: &Full, at: Timestamp) -> Sentence {
     progress::limit_reached(full.namespace.as_deref(), full.most, at)
 }

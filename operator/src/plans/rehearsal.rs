@@ -82,8 +82,9 @@ impl Flight {
         evictions && ungating
     }
 
-    /// Adds the dry runs of the evictions that were not tried yet to `out`, except those of PodGroups of which a pod was evicted: they are
-    /// evicted in any case. Returns true if all dry runs were accepted.
+    /// Adds the dry runs of the evictions that were not tried yet to `out`; of a plan with more than 256 victims, only those that a budget
+    /// can refuse and one for each controller. PodGroups of which a pod was evicted are left out: they are evicted in any case. Returns
+    /// true if all dry runs were accepted.
     fn rehearse_evictions(&mut self, model: &Model, clock: Clock, out: &mut Advance) -> bool {
         let started = self.units_with_evictions();
         let is_untried = |v: &VictimPod| !matches!(v.rehearsal, Call::Done(_)) && v.call == Call::Idle;

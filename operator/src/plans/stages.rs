@@ -79,8 +79,8 @@ impl Flight {
         }
     }
 
-    /// Returns true if the plan's evictions wait until the API server has confirmed in this leader's term that the current state of the
-    /// plan is stored.
+    /// Returns true if the plan has evictions that may not start before the API server has confirmed, in this leader's term, that the
+    /// current state of the plan is stored.
     pub fn waits_for_storing(&self) -> bool {
         let is_stored = self.stored.is_some_and(|stored| stored >= self.plan.state);
         self.evicts() && self.plan.state <= PlanState::Evicting && !is_stored

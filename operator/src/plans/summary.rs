@@ -144,7 +144,8 @@ impl Summarized {
         self.all.values_mut()
     }
 
-    /// Returns the indexes, after updating them for the plans that have changed since the last call.
+    /// Returns the indexes of the plans in flight (which victims count as terminating, which plans may still evict or keep a node), after
+    /// updating them for the plans that have changed since the last call.
     fn indexes(&self) -> RefMut<'_, Indexes> {
         let mut indexes = self.indexes.borrow_mut();
         for preemptor in std::mem::take(&mut indexes.changed) {
