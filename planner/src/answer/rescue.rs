@@ -9,7 +9,7 @@ use super::assembly::assemble;
 use super::hopeless::hopeless;
 use crate::api::{Context, Cost, CostBound, Eviction, Fate, Hopeless, Rescue, Terms, is_shortened};
 use crate::filters::{Nodes, Occupancy, Rank, unsuitable};
-use crate::model::{Cluster, Given, ObjectKey, Pod, PodIndex, UnitKind};
+use crate::model::{Cluster, ObjectKey, Pod, PodIndex, RescueClass, UnitKind};
 use crate::problem::Effort;
 use crate::problem::{Budgets, Demand, Elsewhere, InFlight, PotentialVictims, Problem};
 use crate::search::Found;
@@ -108,9 +108,9 @@ fn open(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Rank> {
 /// Returns for each unit the most restrictive fate of its pods. Only a single pod can be evicted on the condition that it fits on another
 /// node.
 fn fates(problem: &Problem<'_>, addon: &Pod, terms: &Terms, only_node: bool) -> Vec<Fate> {
-    let fate = |index: &PodIndex, grouped: bool| match problem.cluster.row(*index).given {
-        Given::Short | Given::Long => Fate::Goes,
-        Given::Special => {
+    let fate = |index: &PodIndex, grouped: bool| match problem.cluster.row(*index).rescue_class {
+        RescueClass::Short | RescueClass::Long => Fate::Goes,
+        RescueClass::Special => {
             problem.cluster.pod_at(*index).map_or(Fate::Stays, |pod| terms.fate(addon, only_node, pod, grouped))
         }
     };

@@ -193,7 +193,7 @@ impl Capacities {
                 self.follow_nodes(nodes, &all, &mut stale);
             }
         }
-        self.seen = Some(cluster.changes());
+        self.seen = Some(cluster.mark_changes_read());
         self.patched_budgets = in_flight.budgets(cluster);
         let before = std::mem::replace(&mut self.patched, in_flight.nodes(cluster, nodes));
         let differs = |(rank, how): &(&Rank, &Difference), than: &BTreeMap<Rank, Difference>| {

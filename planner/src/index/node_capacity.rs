@@ -275,7 +275,7 @@ impl CapacityReader<'_> {
     pub(crate) fn fetch<'r>(&self, ranks: impl Iterator<Item = &'r Rank>) {
         let read = |rank: &Rank| {
             let node = self.nodes.index(*rank);
-            let sums = self.cluster.evictable_on(node).map_or(0, Evictable::fetch);
+            let sums = self.cluster.evictable_on(node).map_or(0, Evictable::prefetch);
             let free = self.cluster.free().row(node).first().copied().unwrap_or(0);
             sums ^ clamped(free) ^ i64::from(self.nodes.at(*rank).unschedulable)
         };

@@ -44,21 +44,22 @@ pub(crate) struct SpreadConstraint {
     pub(crate) honors_taints: bool,
 }
 
-/// Returns the required pod affinity of a pod with these labels.
+/// Returns the required pod affinity terms in the spec of a pod; `namespace` and `labels` are those of this pod.
 pub(super) fn required_affinity(spec: &PodSpec, namespace: &str, labels: &PodLabels) -> Vec<AffinityTerm> {
     let affinity = spec.affinity.as_ref().and_then(|a| a.pod_affinity.as_ref());
     let required = affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_deref());
     required.unwrap_or_default().iter().map(|t| term(t, namespace, labels)).collect()
 }
 
-/// Returns the required pod anti-affinity of a pod with these labels.
+/// Returns the required pod anti-affinity terms in the spec of a pod; `namespace` and `labels` are those of this pod.
 pub(super) fn required_anti_affinity(spec: &PodSpec, namespace: &str, labels: &PodLabels) -> Vec<AffinityTerm> {
     let affinity = spec.affinity.as_ref().and_then(|a| a.pod_anti_affinity.as_ref());
     let required = affinity.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_deref());
     required.unwrap_or_default().iter().map(|t| term(t, namespace, labels)).collect()
 }
 
-/// Reads a term of pod affinity or anti-affinity of a pod with these labels.
+/// Converts a term of pod affinity or anti-affinity; `namespace` and `labels` are those of the pod that has the term. A term that names no
+/// namespaces is about the pod's own; `matchLabelKeys` and `mismatchLabelKeys` become rules of the selector.
 fn term(from: &PodAffinityTerm, namespace: &str, labels: &PodLabels) -> AffinityTerm {
     let mut names = from.namespaces.clone().unwrap_or_default();
     if names.is_empty() && from.namespace_selector.is_none() {
@@ -73,13 +74,15 @@ fn term(from: &PodAffinityTerm, namespace: &str, labels: &PodLabels) -> Affinity
     AffinityTerm { selector, namespaces, topology_key: from.topology_key.clone() }
 }
 
-/// Returns the topology spread constraints that must hold for a pod with these labels.
+/// Returns those topology spread constraints in the spec of a pod that have `whenUnsatisfiable: DoNotSchedule`; `labels` are those of this
+/// pod.
 pub(super) fn spread(spec: &PodSpec, labels: &PodLabels) -> Vec<SpreadConstraint> {
     let constraints = spec.topology_spread_constraints.iter().flatten();
     constraints.filter(|c| c.when_unsatisfiable == "DoNotSchedule").map(|c| constraint(c, labels)).collect()
 }
 
-/// Reads a topology spread constraint of a pod with these labels.
+/// Converts a topology spread constraint, with the API's defaults for absent fields; `labels` are those of the pod that has the constraint,
+/// for its `matchLabelKeys`.
 fn constraint(from: &TopologySpreadConstraint, labels: &PodLabels) -> SpreadConstraint {
     let mut selector = from.label_selector.as_ref().map(Selector::from_object);
     if let Some(selector) = &mut selector {

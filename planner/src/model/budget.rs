@@ -12,8 +12,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use smol_str::SmolStr;
 use std::collections::BTreeMap;
 
-/// Returns the selector unchanged, or, above the bound on its rules, a selector that matches every pod of the namespace. The latter
-/// protects at least as many pods, and matching thousands of pods against it takes no noticeable time.
+/// Returns the selector of a PodDisruptionBudget unchanged; above [`MOST_SELECTOR_RULES`] requirements and values, a selector that matches
+/// every pod of the namespace. The latter protects at least as many pods, and matching thousands of pods against it takes no noticeable
+/// time.
 fn bounded(selector: &LabelSelector) -> Selector {
     let labels = selector.match_labels.as_ref().map_or(0, BTreeMap::len);
     let rules = selector.match_expressions.iter().flatten();
@@ -46,10 +47,10 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Reads a budget.
+    /// Reads a PodDisruptionBudget.
     ///
     /// # Errors
-    /// It has no name.
+    /// The object has no name.
     pub fn from_object(budget: &PodDisruptionBudget) -> Result<Self, ModelError> {
         let metadata = &budget.metadata;
         let (namespace, name) = (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone());
@@ -75,38 +76,40 @@ impl Budget {
         })
     }
 
-    /// Returns true if both have the same selector.
+    /// Returns true if both budgets have the same selector.
     pub(super) fn selects_like(&self, other: &Self) -> bool {
         self.selector == other.selector
     }
 
-    /// Returns true if the eviction of a pod that the budget matches uses up one of its disruptions, as the eviction API counts:
-    /// pods whose eviction was granted already, bound pods that have not started, and unready ones do not.
+    /// Returns true if the eviction of a pod that this budget selects uses up one of its allowed disruptions, as the Eviction API counts.
+    /// It uses up none if the eviction was granted already, if the pod is bound and has not started, or if the pod is unready and may be
+    /// evicted at 0 allowed disruptions ([`Self::unready_may_be_evicted`]).
     pub fn counts(&self, pod: &Pod) -> bool {
         !self.exempts(pod.unstarted(), pod.ready) && !self.has_granted(pod)
     }
 
-    /// Returns true if the eviction of this pod was granted already and is counted in the budget's status. An entry stays for up to two
-    /// minutes: for a pod that was created later under the same name, as by a StatefulSet, the eviction API counts a disruption of its own.
+    /// Returns true if the budget's status (`disruptedPods`) counts the eviction of this pod already. An entry stays there for up to two
+    /// minutes: for a pod that was created later under the same name, as by a StatefulSet, it does not count.
     pub(crate) fn has_granted(&self, pod: &Pod) -> bool {
         let since = self.disrupted_pods.get(pod.key.name.as_str());
         // The API stores times in whole seconds.
         since.is_some_and(|since| pod.created.is_none_or(|created| *since >= created))
     }
 
-    /// Returns true if the budget counts the pod with this row; `pod` is called only if the row does not suffice.
+    /// Returns what [`Self::counts`] does, for the pod with this summary row. `pod` is called to get the pod itself only if the row does
+    /// not suffice; the result is false if `pod` then returns `None`.
     pub(crate) fn counts_row<'p>(&self, row: &Row, pod: impl FnOnce() -> Option<&'p Pod>) -> bool {
         let granted = || pod().is_none_or(|pod| self.has_granted(pod));
         !self.exempts(row.unstarted, row.ready) && (self.disrupted_pods.is_empty() || !granted())
     }
 
-    /// Returns true if the eviction of a pod uses up none of the budget's allowed disruptions; `unstarted` says that it is bound and has
-    /// not started, `ready` that it is ready.
+    /// Returns true if the eviction of a pod uses up none of the budget's allowed disruptions because of the state of the pod: `unstarted`
+    /// is true if the pod is bound and has not started, `ready` if it is ready.
     pub(crate) fn exempts(&self, unstarted: bool, ready: bool) -> bool {
         unstarted || (!ready && self.unready_may_be_evicted)
     }
 
-    /// Returns true if a pod of the budget's namespace with these labels is under this budget.
+    /// Returns true if the budget's selector matches these labels of a pod. Namespaces are not compared.
     pub fn matches(&self, labels: &impl LabelSet) -> bool {
         self.selector.as_ref().is_some_and(|selector| selector.matches(labels))
     }

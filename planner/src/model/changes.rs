@@ -9,7 +9,7 @@ use crate::limits::CHANGES_KEPT;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Something that answers can depend on.
+/// A change of something in the model on which decisions can depend, with the index of the changed object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// A node was added, removed or changed. Its number may have been that of another node before.
@@ -27,9 +27,9 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// Returns where the log keeps the last entry of this change: the number of the variant, and the index of the
-    /// changed object.
-    fn place(self) -> (usize, usize) {
+    /// Returns the position in `ChangeLog::noted` that belongs to this change: the number of the enum variant, and the index of the changed
+    /// object.
+    fn log_position(self) -> (usize, usize) {
         match self {
             Self::Node(node) => (0, node as usize),
             Self::Pods(node) => (1, node as usize),
@@ -60,9 +60,9 @@ impl Clone for ChangeLog {
 }
 
 impl ChangeLog {
-    /// Records a change, unless the same one was recorded after the last time that a cache read the changes.
+    /// Adds a change to the end of the log, unless the same change is in the log already and no cache has read it since.
     pub(super) fn note(&mut self, change: Change) {
-        let (kind, number) = change.place();
+        let (kind, number) = change.log_position();
         let noted = &mut self.noted[kind];
         if noted.len() <= number {
             noted.resize(number + 1, 0);
@@ -78,14 +78,14 @@ impl ChangeLog {
         noted[number] = self.dropped + self.kept.len() as u64;
     }
 
-    /// Returns the number of changes, for a cache that has read all of them, and records that it has.
-    pub(super) fn caught_up(&self) -> u64 {
+    /// Returns how many changes were ever recorded, and records that a cache has read all of them.
+    pub(super) fn mark_read(&self) -> u64 {
         let count = self.dropped + self.kept.len() as u64;
         self.read.store(count, Ordering::Relaxed);
         count
     }
 
-    /// Returns the changes after the first `seen`; `None` if some of them are not kept any more.
+    /// Returns the changes that were recorded after the first `seen` ones; `None` if some of them were dropped from the log.
     pub(super) fn since(&self, seen: u64) -> Option<impl Iterator<Item = Change> + '_> {
         let skip = usize::try_from(seen.checked_sub(self.dropped)?).ok()?;
         Some(self.kept.iter().skip(skip).copied())
@@ -105,9 +105,9 @@ mod tests {
         changes.note(Change::Budget(3));
         changes.note(Change::Budget(3));
         assert_eq!(since(&changes, 0), [Change::Budget(3)]);
-        let first = changes.caught_up();
+        let first = changes.mark_read();
         changes.note(Change::Pods(3));
-        let second = changes.caught_up();
+        let second = changes.mark_read();
         changes.note(Change::Budget(3));
         changes.note(Change::Budget(3));
         assert_eq!(since(&changes, second), [Change::Budget(3)]);
@@ -132,7 +132,7 @@ mod tests {
             cluster.upsert_pod(&serde_json::from_value(object).unwrap()).unwrap();
         };
         (0..512).for_each(|at| upsert(&mut cluster, at, None));
-        let before = cluster.changes();
+        let before = cluster.mark_changes_read();
         (0..512).for_each(|at| upsert(&mut cluster, at, Some(format!("n{}", at / 8))));
         let notes: Vec<Change> = cluster.changes_since(before).unwrap().collect();
         let budgets = notes.iter().filter(|change| matches!(change, Change::Budget(_))).count();

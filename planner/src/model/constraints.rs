@@ -32,7 +32,8 @@ pub(crate) struct Constraints {
     pub(crate) spread: Vec<SpreadConstraint>,
     /// The nodes that can attach its volumes, a list for each that is pinned; the model fills it in.
     pub(crate) volumes: Vec<Pin>,
-    /// The node of another pod that uses such a claim: the pod fits on no other node, and there only without that pod. The model fills it in.
+    /// The node of another pod that uses such a claim: the pod fits on no other node, and there only without that pod. The model fills it
+    /// in.
     pub(crate) user_on: Option<SmolStr>,
 }
 
@@ -67,7 +68,7 @@ impl Requirement {
         Self { key: key.to_owned(), operator: operator.to_owned(), values }
     }
 
-    /// Returns true if `value` is one of the requirement's values.
+    /// Returns true if `value` is one of the values in this requirement.
     pub(crate) fn lists(&self, value: &str) -> bool {
         self.values.binary_search_by(|listed| listed.as_str().cmp(value)).is_ok()
     }
@@ -102,7 +103,7 @@ pub(crate) enum Comparison {
 }
 
 impl Comparison {
-    /// Reads an operator; `None` for an unknown one, with which a toleration tolerates nothing.
+    /// Reads the operator of a toleration; `None` for an unknown one, with which a toleration tolerates nothing.
     fn parse(operator: Option<&str>) -> Option<Self> {
         match operator {
             None | Some("" | "Equal") => Some(Self::Equal),
@@ -125,7 +126,7 @@ impl Comparison {
     }
 }
 
-/// Parses a decimal integer as the API server does; `None` for anything else, also with a plus sign or leading zeros.
+/// Parses a decimal integer as the API server does; `None` for any other text, and for one with a plus sign or leading zeros.
 fn decimal(text: &str) -> Option<i64> {
     let number: i64 = text.parse().ok()?;
     (number.to_string() == text).then_some(number)
@@ -167,7 +168,8 @@ impl Exclusive {
 }
 
 impl Constraints {
-    /// Reads the constraints of a pod in `namespace` with these labels.
+    /// Reads the scheduling constraints in the spec of a pod; `namespace` and `labels` are those of the pod. Constraints that depend on
+    /// other objects stay empty.
     pub(super) fn from_spec(spec: &PodSpec, namespace: &str, labels: &BTreeMap<String, String>) -> Self {
         let affinity = spec.affinity.as_ref();
         let required = affinity
@@ -198,7 +200,8 @@ impl Constraints {
         }
     }
 
-    /// Returns true if they allow exactly one node, by its name, as the DaemonSet controller sets it for its pods.
+    /// Returns true if the required node affinity names exactly one node in `metadata.name`, as the DaemonSet controller sets it for its
+    /// pods.
     pub(super) fn names_one_node(&self) -> bool {
         let one = |term: &NodeTerm| {
             let mut names = term.fields.iter().filter(|rule| rule.key == "metadata.name" && rule.operator == "In");
@@ -207,13 +210,13 @@ impl Constraints {
         self.node_affinity.as_ref().is_some_and(|terms| matches!(terms.as_slice(), [term] if one(term)))
     }
 
-    /// Returns true if other pods decide where this pod fits, and not only the pods on the same node.
+    /// Returns true if pods on other nodes can decide whether a node is feasible: there is pod affinity, anti-affinity or topology spread.
     pub(crate) fn looks_at_other_nodes(&self) -> bool {
         !self.affinity.is_empty() || !self.anti_affinity.is_empty() || !self.spread.is_empty()
     }
 }
 
-/// Returns the terms of a node selector, any of which must hold.
+/// Converts a node selector to its terms, of which at least one must hold.
 pub(super) fn node_terms(selector: &NodeSelector) -> Vec<NodeTerm> {
     let term = |term: &NodeSelectorTerm| NodeTerm {
         labels: term.match_expressions.iter().flatten().map(requirement).collect(),

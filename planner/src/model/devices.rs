@@ -28,7 +28,7 @@ impl Selected {
         selectors.iter().map(one).fold(Self::All, Self::and)
     }
 
-    /// Returns which devices both selections admit, as far as that is known.
+    /// Returns the devices that both selections admit; `Unknown` if they do not say that or cannot be evaluated.
     pub(super) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::All, other) | (other, Self::All) => other,

@@ -27,7 +27,8 @@ pub(super) struct EquivalenceClasses {
 }
 
 impl EquivalenceClasses {
-    /// Counts one more pod of this class. Returns the number of the class, and whether the class is new.
+    /// Counts one more pod of an equivalence class, and stores the class with its first pod. Returns the number of the class, and true if
+    /// it was stored now.
     pub(super) fn hold(&mut self, class: &Arc<EquivalenceClass>) -> (ClassId, bool) {
         let known = self.index.get(class).copied();
         if let Some((id, slot)) = known.and_then(|id| Some((id, self.list.get_mut(id)?))) {
@@ -39,7 +40,7 @@ impl EquivalenceClasses {
         (id, true)
     }
 
-    /// Counts one pod less of this class, and removes the class with its last pod.
+    /// Counts one pod less of an equivalence class, and removes the class with its last pod.
     pub(super) fn release(&mut self, id: ClassId) {
         let Some((_, pods)) = self.list.get_mut(id) else { return };
         *pods -= 1;
@@ -56,7 +57,7 @@ impl EquivalenceClasses {
         self.list.get(id).map(|(kind, _)| kind)
     }
 
-    /// Returns one more than the largest number of a class: the length of a list by class.
+    /// Returns one more than the largest number of an equivalence class: the length of a list with an entry for each class number.
     pub(super) fn bound(&self) -> usize {
         self.list.bound()
     }

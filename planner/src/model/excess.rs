@@ -10,7 +10,7 @@ use crate::limits::{
 };
 
 impl Constraints {
-    /// Returns the first upper bound that the constraints exceed, in words; `None` if they exceed none.
+    /// Returns, as text, the first upper bound of Giveway that the constraints of a pod exceed; `None` if they exceed none.
     pub(crate) fn excess(&self) -> Option<String> {
         let of_node = |term: &NodeTerm| 1 + term.labels.len() + term.fields.len();
         let node_rules = self.node_affinity.iter().flatten().map(of_node).sum::<usize>() + self.node_selector.len();
@@ -27,7 +27,7 @@ impl Constraints {
         Some(format!("{count} {what}, more than the {most} that Giveway evaluates"))
     }
 
-    /// Returns how many rules on labels of other pods the constraints have.
+    /// Returns the number of selector rules on labels of other pods in the affinity, anti-affinity and topology spread of a pod.
     fn label_rules(&self) -> usize {
         let rules = |selector: &Option<Selector>| selector.as_ref().map_or(0, |selector| selector.keys().count());
         let of_term = |term: &AffinityTerm| rules(&term.selector) + rules(&term.namespaces.selector);

@@ -21,8 +21,8 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Determines the finished members from the number that the group's status records, and from the members that exist: the status also
-    /// counts pods that were deleted, and may not yet count a pod that has just finished.
+    /// Determines the finished members of a gang from `known`, which is what the group's status records, and from the members that exist:
+    /// the status also counts pods that were deleted, and may not yet count a pod that has just finished.
     pub fn of<'a>(known: &'a FinishedMembers, members: impl Iterator<Item = &'a Pod> + Clone) -> Self {
         let none = FinishedMembers { replaced: known.replaced, ..FinishedMembers::default() };
         if known.count <= 0 && !members.clone().any(done) {
@@ -61,7 +61,7 @@ impl Finished {
         Self { count: usize::try_from(counted).unwrap_or(0), remember }
     }
 
-    /// Returns true if this pod has finished and belongs to the run.
+    /// Returns true if this pod has finished its work and its controller is one of those that belong to the present run of the gang.
     pub fn counts(&self, pod: &Pod) -> bool {
         let is_owner = |uid: &str| self.remember.owners.binary_search_by(|owner| owner.as_str().cmp(uid)).is_ok();
         done(pod) && controller(pod).is_some_and(is_owner)

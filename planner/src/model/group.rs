@@ -53,7 +53,10 @@ pub struct Group {
 }
 
 impl Group {
-    /// Reads a group, and fills in the fields that admission did not set.
+    /// Reads a PodGroup of Giveway; priority and policy that its spec does not state come from the PriorityClasses.
+    ///
+    /// # Errors
+    /// The group has no name, or its scheduling policy is not valid.
     pub(super) fn from_object(group: &PodGroup, classes: &Classes) -> Result<Self, ModelError> {
         let metadata = &group.metadata;
         let namespace = metadata.namespace.clone().unwrap_or_default();
@@ -106,8 +109,11 @@ impl Group {
         Ok(read)
     }
 
-    /// Reads a native PodGroup as a unit of eviction. Giveway does not preempt for native groups, and does not treat their members as a
-    /// gang.
+    /// Reads a native PodGroup (of Kubernetes itself) as a unit of eviction. Giveway does not preempt for native groups, and does not treat
+    /// their members as a gang.
+    ///
+    /// # Errors
+    /// The group has no name.
     pub(super) fn from_native(group: &NativeGroup, classes: &Classes) -> Result<Self, ModelError> {
         let metadata = &group.metadata;
         let namespace = metadata.namespace.clone().unwrap_or_default();
@@ -139,13 +145,13 @@ impl Group {
         Ok(read)
     }
 
-    /// Returns the priority of the group; `None` while its class is unknown.
+    /// Returns the priority of the group; `None` while its PriorityClass is unknown and its spec states no priority.
     pub fn known_priority(&self) -> Option<i32> {
         self.class_problem.is_none().then_some(self.priority)
     }
 
-    /// Returns the priority that counts for a member: the lower one of its own and the group's; the group's if the group is native, as in
-    /// kube-scheduler; its own while the group's is unknown.
+    /// Returns the effective priority of a member of this group: the lower one of the pod's own and the group's; the group's if the group
+    /// is native, as in kube-scheduler; the pod's own while the group's is unknown.
     pub fn counts_for(&self, pod: &Pod) -> i32 {
         match self.known_priority() {
             None => pod.priority,
@@ -154,12 +160,13 @@ impl Group {
         }
     }
 
-    /// Returns true if the pod's own priority is lower than the group's.
+    /// Returns true if the pod's own priority is lower than this group's; false for a native group, and while the group's priority is
+    /// unknown.
     pub fn is_above(&self, pod: &Pod) -> bool {
         !self.native && self.known_priority().is_some_and(|priority| pod.priority < priority)
     }
 
-    /// Fills in priority and policy from the classes if the group does not specify them. Returns whether anything changed.
+    /// Sets priority and policy from the PriorityClasses where the spec of the group does not state them. Returns true if anything changed.
     pub(super) fn resolve(&mut self, classes: &Classes) -> bool {
         let (priority, policy, problem) = match (self.stated_priority, classes.resolve(self.class_name.as_deref())) {
             (Some(priority), Ok(class)) => (priority, self.stated_policy.unwrap_or(class.policy), None),

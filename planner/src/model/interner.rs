@@ -26,7 +26,8 @@ impl<T> Default for Interner<T> {
 }
 
 impl<T: Eq + Hash> Interner<T> {
-    /// Returns the stored value that is equal to this one; stores this one if there is none.
+    /// Lets `pod` use the same memory as other pods for fields that are equal; `class` is the stored equivalence class that equals the
+    /// pod's own.
     fn share(&mut self, value: Arc<T>) -> Arc<T> {
         if let Some(known) = self.values.get(&value) {
             return Arc::clone(known);
@@ -50,8 +51,8 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Replaces parts of a newer version of a pod by the equal parts of the known version, of which it has the labels and the equivalence
-    /// class. No part is looked up unless something else that pods share changed.
+    /// Lets `pod`, a newer version of the pod `known`, use the same memory for the fields that are equal in both. The caller has checked
+    /// that labels and equivalence class are equal.
     pub(super) fn share_known(&mut self, pod: &mut Pod, known: &Pod) {
         if pod.origin != known.origin {
             self.share(pod, &known.class);

@@ -1,6 +1,6 @@
 //! The labels of a pod, in three parts, because labels with other values would make every label of a pod different from those of others:
-//! those that identify the owner are stored once for its pods, those with which it numbers its pods are stored for each pod, and all others,
-//! which come from a template, are stored once for all owners that were made from it.
+//! those that identify the owner are stored once for its pods, those with which it numbers its pods are stored for each pod, and all
+//! others, which come from a template, are stored once for all owners that were made from it.
 
 use giveway_crds::keys;
 use smol_str::SmolStr;

@@ -10,7 +10,8 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) struct CacheSlot(Mutex<Option<Box<dyn Any + Send>>>);
 
 impl CacheSlot {
-    /// Calls `work` with the cached value, which it may change; with the default value if there is none of this type.
+    /// Calls `work` with the value in the slot, which `work` may change, and returns the result of `work`. If the slot has no value of this
+    /// type, `work` gets the default value, which is then stored.
     pub(crate) fn with<T: Any + Send + Default, R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut value = slot.take().and_then(|value| value.downcast::<T>().ok()).unwrap_or_default();

@@ -53,7 +53,7 @@ pub(crate) use equivalence::{ClassId, EquivalenceClass};
 pub(crate) use memory::CacheSlot;
 pub(crate) use resources::CPU;
 pub(crate) use selector::Selector;
-pub(crate) use unit::{Given, GroupUnit, Role, Row, Unit, UnitPods, UnitRef};
+pub(crate) use unit::{GroupUnit, RescueClass, Role, Row, Unit, UnitPods, UnitRef};
 
 /// Index of a pod inside the model; stable while the pod is in it.
 pub(crate) type PodIndex = u32;

@@ -74,7 +74,8 @@ impl Node {
         })
     }
 
-    /// Returns what the node offers of a resource, in the scheduler's unit.
+    /// Returns how much of a resource the node offers, in the scheduler's unit (`cpu` in thousandths, all others in whole units); 0 if
+    /// none.
     pub fn allocatable(&self, id: ResourceId) -> i128 {
         self.allocatable.get(usize::from(id)).copied().unwrap_or(0)
     }

@@ -10,7 +10,7 @@ use super::node::Taint;
 use super::origin::Origin;
 use super::requests;
 use super::resources::ResourceNames;
-use super::unit::Given;
+use super::unit::RescueClass;
 use crate::limits::MAX_GRACEFUL_TERMINATION;
 use giveway_crds::ObjectKey;
 use giveway_crds::policy::PreemptionPolicy;
@@ -117,7 +117,7 @@ impl Pod {
         (self.grace > MAX_GRACEFUL_TERMINATION).then_some(MAX_GRACEFUL_TERMINATION)
     }
 
-    /// Returns true if the pod existed at this second since the epoch, or its creation time is not known.
+    /// Returns true if the pod was created at or before this second since the epoch, or its creation time is not known.
     pub fn existed_at(&self, second: i64) -> bool {
         self.created.is_none_or(|created| created / 1_000_000_000 <= second)
     }
@@ -137,24 +137,25 @@ impl Pod {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
-    /// Returns true if one of its tolerations covers a taint.
+    /// Returns true if one of the pod's tolerations tolerates this taint.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         self.constraints.tolerations.iter().any(|toleration| toleration.covers(taint))
     }
 
-    /// Returns true if it is a critical add-on, where an annotation makes pods of these namespaces critical add-ons.
+    /// Returns true if the pod is a critical add-on: by its priority, or because an annotation asks for it and the pod is in one of these
+    /// namespaces.
     pub fn is_critical_addon(&self, namespaces: &BTreeSet<String>) -> bool {
         self.priority >= critical::PRIORITY || (self.asks_critical && namespaces.contains(self.key.namespace.as_str()))
     }
 
-    /// Returns the summary by which a rescue of a critical add-on classifies the pod without reading it.
-    pub(super) fn given(&self) -> Given {
+    /// Returns how the pod may be evicted when capacity is freed for a critical add-on, as far as that is known from the pod alone.
+    pub(super) fn rescue_class(&self) -> RescueClass {
         if self.mirror || self.daemon || self.asks_critical || self.priority >= critical::PRIORITY {
-            Given::Special
+            RescueClass::Special
         } else if self.grace > critical::LONGEST_GRACE {
-            Given::Long
+            RescueClass::Long
         } else {
-            Given::Short
+            RescueClass::Short
         }
     }
 
@@ -164,7 +165,8 @@ impl Pod {
         selector.find(|(key, _)| key == label).map(|(_, value)| value.as_str())
     }
 
-    /// Returns true if another version of the pod has the same requests, constraints, labels and group: only its progress changed.
+    /// Returns true if `other`, another version of this pod, has the same UID, requests, constraints, labels, claims and group, so that at
+    /// most its progress differs: node, phase, readiness.
     pub(super) fn differs_only_in_progress(&self, other: &Self) -> bool {
         self.uid == other.uid
             && self.group == other.group
@@ -179,7 +181,7 @@ impl Pod {
         self.constraints.looks_at_other_nodes()
     }
 
-    /// Returns true if it can make other nodes than its own infeasible for other pods, by its pod anti-affinity.
+    /// Returns true if the pod has required pod anti-affinity: it can make other nodes than its own infeasible for other pods.
     pub fn repels_from_other_nodes(&self) -> bool {
         !self.constraints.anti_affinity.is_empty()
     }
@@ -189,17 +191,17 @@ impl Pod {
         self.class == other.class && self.claims == other.claims
     }
 
-    /// Returns the requests and constraints of the pod, to change them for this pod only.
+    /// Returns the requests and constraints of the pod, to change them for this pod only and not for those that share them.
     pub(super) fn class_mut(&mut self) -> &mut EquivalenceClass {
         Arc::make_mut(&mut Arc::make_mut(&mut self.origin).class)
     }
 
-    /// Returns true if it is a placeholder, which requests capacity for a gang from a cluster autoscaler.
+    /// Returns true if the pod is a placeholder, which requests capacity for a gang from a cluster autoscaler.
     pub fn placeholder(&self) -> bool {
         self.labels.contains_key(keys::LABEL_PLACEHOLDER)
     }
 
-    /// Returns true if it belongs to a native group: Giveway does not preempt for it.
+    /// Returns true if the pod belongs to a native group (a PodGroup of Kubernetes itself): Giveway does not preempt for it.
     pub fn native(&self) -> bool {
         self.group.as_deref().is_some_and(native::is_native)
     }
@@ -209,10 +211,10 @@ impl Pod {
         self.group.as_ref().map(|group| ObjectKey::new(&self.key.namespace, group))
     }
 
-    /// Returns the key of a pod.
+    /// Returns the namespace and name of a pod.
     ///
     /// # Errors
-    /// It has no name.
+    /// The object has no name.
     pub(super) fn key_of(pod: &PodObject) -> Result<ObjectKey, ModelError> {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         match pod.metadata.name.as_deref() {
@@ -221,8 +223,9 @@ impl Pod {
         }
     }
 
-    /// Reads a pod with this key; `native_group` is what it names in `spec.schedulingGroup`. The labels are shared with the known version
-    /// of the pod if they are equal. With an error when a quantity cannot be read: then it is one that kube-scheduler counts as nothing.
+    /// Reads a pod; `native_group` is the group that it names in `spec.schedulingGroup`. Labels that equal those of `known`, the stored
+    /// version of the pod, use the same memory. An error is returned besides the pod if a quantity cannot be read: the requests are then
+    /// those that kube-scheduler counts.
     pub(super) fn from_object(
         pod: &PodObject,
         key: ObjectKey,

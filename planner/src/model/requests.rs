@@ -19,6 +19,7 @@ type NamedAmounts<'a> = BTreeMap<&'a str, i128>;
 type Quantities = BTreeMap<String, Quantity>;
 
 /// Returns the requests of a pod, with an error that names the field if a quantity cannot be parsed or is negative, or a sum is too large.
+/// `object` names the pod in errors, and `bound` is true if it has a node.
 ///
 /// For a pod with a node they are what kube-scheduler counts, even with an error. It counts in 64 bits, and counts an amount that does not
 /// fit into them as zero: a pod that requests `10P` cpu is scheduled, and does not block its node for others.
@@ -45,7 +46,8 @@ fn fits_64_bits(amount: i128) -> bool {
     i64::try_from(amount).is_ok()
 }
 
-/// Returns what kube-scheduler counts as requested by a pod, in nano units.
+/// Returns what kube-scheduler counts as requested by a pod, in the scheduler's units. The reader says how quantities that cannot be read
+/// are treated.
 fn counted<'a>(pod: &'a PodObject, reader: &RequestReader<'_>) -> Result<NamedAmounts<'a>, ModelError> {
     let Some(spec) = &pod.spec else {
         return Ok(NamedAmounts::from([("pods", 1)]));
@@ -61,10 +63,11 @@ fn counted<'a>(pod: &'a PodObject, reader: &RequestReader<'_>) -> Result<NamedAm
     };
     // While containers are resized the largest of three totals counts: what is asked for, what was granted, and what is
     // in force. What is asked for does not count once it was found infeasible.
-    let mut total = if counted.infeasible { NamedAmounts::new() } else { counted.total(Which::Asked, reader)? };
-    for which in [Which::Granted, Which::InForce] {
-        if counted.infeasible || counted.differs(which) {
-            raise(&mut total, &counted.total(which, reader)?);
+    let mut total =
+        if counted.infeasible { NamedAmounts::new() } else { counted.total(RequestSource::Asked, reader)? };
+    for source in [RequestSource::Granted, RequestSource::InForce] {
+        if counted.infeasible || counted.differs(source) {
+            raise(&mut total, &counted.total(source, reader)?);
         }
     }
     reader.pod_level(&counted, status, &mut total)?;
@@ -90,14 +93,14 @@ pub(super) fn amounts<'a>(
     reader.round(amounts, field)
 }
 
-/// Returns true if the resource can be set for the pod as a whole (KEP-2837).
+/// Returns true if the resource can be requested for the pod as a whole in `spec.resources` (KEP-2837).
 fn is_pod_level(name: &str) -> bool {
     name == "cpu" || name == "memory" || name.starts_with("hugepages-")
 }
 
-/// Which amounts of a container are meant (KEP-1287).
+/// From which field the requests of a container are read; they differ while the pod is resized (KEP-1287).
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Which {
+enum RequestSource {
     /// `spec`.
     Asked,
     /// `status.allocatedResources`.
@@ -115,38 +118,39 @@ struct CountedContainers<'a> {
 }
 
 impl<'a> CountedContainers<'a> {
-    /// Returns the requests of a container according to its status; `None` if the status has none, or the spec decides.
-    fn reported(&self, container: &Container, which: Which) -> Option<&'a Quantities> {
-        if which == Which::Asked {
+    /// Returns the requests of a container in this field of its status; `None` for the source `spec`, and if the status does not have the
+    /// field.
+    fn reported(&self, container: &Container, source: RequestSource) -> Option<&'a Quantities> {
+        if source == RequestSource::Asked {
             return None;
         }
         let status = self.statuses.iter().chain(self.init_statuses).find(|status| status.name == container.name)?;
         let in_force = status.resources.as_ref().and_then(|resources| resources.requests.as_ref());
-        in_force.filter(|_| which == Which::InForce).or(status.allocated_resources.as_ref())
+        in_force.filter(|_| source == RequestSource::InForce).or(status.allocated_resources.as_ref())
     }
 
-    /// Returns true if the status of any container has requests other than its spec; `which` says from which field of the status they are
+    /// Returns true if the status of any container has requests other than its spec; `source` says from which field of the status they are
     /// read.
-    fn differs(&self, which: Which) -> bool {
+    fn differs(&self, source: RequestSource) -> bool {
         let asked = |c: &'a Container| c.resources.as_ref().and_then(|resources| resources.requests.as_ref());
         let mut all = self.spec.containers.iter().chain(self.spec.init_containers.iter().flatten());
-        all.any(|container| self.reported(container, which).is_some_and(|reported| Some(reported) != asked(container)))
+        all.any(|container| self.reported(container, source).is_some_and(|reported| Some(reported) != asked(container)))
     }
 
-    /// Returns the sum over containers and sidecars or, for each resource, the most that any init container needs with the sidecars before
-    /// it, whichever is larger.
-    fn total(&self, which: Which, reader: &RequestReader<'_>) -> Result<NamedAmounts<'a>, ModelError> {
+    /// Returns the requests of all containers as kube-scheduler sums them: for each resource, the sum over containers and sidecars, or the
+    /// most that any init container needs together with the sidecars before it, whichever is larger.
+    fn total(&self, source: RequestSource, reader: &RequestReader<'_>) -> Result<NamedAmounts<'a>, ModelError> {
         let mut total = NamedAmounts::new();
         for (at, container) in self.spec.containers.iter().enumerate() {
             let path = ContainerPath { list: "spec.containers", at };
-            let own = self.container(container, which, &path, reader)?;
+            let own = self.container(container, source, &path, reader)?;
             reader.add(&mut total, &own, &path)?;
         }
         let mut sidecars = NamedAmounts::new();
         let mut largest_init = NamedAmounts::new();
         for (at, container) in self.spec.init_containers.iter().flatten().enumerate() {
             let path = ContainerPath { list: "spec.initContainers", at };
-            let own = self.container(container, which, &path, reader)?;
+            let own = self.container(container, source, &path, reader)?;
             if container.restart_policy.as_deref() == Some("Always") {
                 reader.add(&mut total, &own, &path)?;
                 reader.add(&mut sidecars, &own, &path)?;
@@ -161,16 +165,17 @@ impl<'a> CountedContainers<'a> {
         Ok(total)
     }
 
-    /// Returns the requests of a container: those of its status, if they count, or those of its spec.
+    /// Returns the requests of one container: those in its status if they are to be read from there and exist, otherwise those in its spec.
+    /// `path` is the container's path in errors.
     fn container(
         &self,
         container: &'a Container,
-        which: Which,
+        source: RequestSource,
         path: &ContainerPath,
         reader: &RequestReader<'_>,
     ) -> Result<NamedAmounts<'a>, ModelError> {
-        if let Some(reported) = self.reported(container, which) {
-            let in_force = which == Which::InForce;
+        if let Some(reported) = self.reported(container, source) {
+            let in_force = source == RequestSource::InForce;
             let field = if in_force {
                 "status.containerStatuses.resources"
             } else {
@@ -229,8 +234,9 @@ impl<'a> RequestReader<'a> {
         Self { kind, object, in_64_bits: false }
     }
 
-    /// Replaces amounts in `total`, the sum over containers, by pod-level requests; a pod-level limit counts if `total` has no amount.
-    /// While the pod is resized, the largest amount counts of what is asked for, what was granted, and what is in force (KEP-5419).
+    /// Replaces the amounts in `total`, which is the sum over containers, by requests for the pod as a whole (`spec.resources`). A limit
+    /// for the pod as a whole counts if `total` has no amount. While the pod is resized, the largest amount counts of what is asked for,
+    /// what was granted, and what is in force (KEP-5419).
     fn pod_level<'q>(
         &self,
         counted: &CountedContainers<'q>,
@@ -254,7 +260,7 @@ impl<'a> RequestReader<'a> {
         Ok(())
     }
 
-    /// Reads into nano units those of these quantities that can be set for a pod as a whole; `field` is their path in errors.
+    /// Reads, into nano units, those of these quantities that can be requested for a pod as a whole; `field` is their path in errors.
     fn pod_levels<'q>(
         &self,
         quantities: Option<&'q Quantities>,
@@ -264,7 +270,7 @@ impl<'a> RequestReader<'a> {
         all.map(|(name, quantity)| self.amount(name, quantity, field)).collect()
     }
 
-    /// Reads these quantities into nano units, by name of the resource; none without a map. `field` is their path in errors.
+    /// Reads these quantities into nano units, by name of the resource; empty if `quantities` is `None`. `field` is their path in errors.
     fn amounts<'q>(
         &self,
         quantities: Option<&'q Quantities>,
@@ -273,7 +279,7 @@ impl<'a> RequestReader<'a> {
         quantities.into_iter().flatten().map(|(name, quantity)| self.amount(name, quantity, field)).collect()
     }
 
-    /// Reads one quantity, which must not be negative.
+    /// Reads the quantity of the resource `name` into nano units; a negative one is an error. `field` is the path of the list in errors.
     fn amount<'q>(
         &self,
         name: &'q str,
@@ -293,8 +299,8 @@ impl<'a> RequestReader<'a> {
         Ok((name, quantity::to_milli(nano)))
     }
 
-    /// Adds amounts to a total, resource by resource. A sum that is too large is an error, which names `path`, or is limited if the reader
-    /// counts in 64 bits.
+    /// Adds the amounts `more` to `total`, resource by resource. A sum that is too large is an error, which names `path`, or is limited if
+    /// the reader counts in 64 bits.
     fn add<'q>(
         &self,
         total: &mut NamedAmounts<'q>,
@@ -338,7 +344,7 @@ impl<'a> RequestReader<'a> {
     }
 }
 
-/// Raises each amount of a total to at least this amount.
+/// Raises each amount in `total` to at least the amount of the same resource in `least`.
 fn raise<'q>(total: &mut NamedAmounts<'q>, least: &NamedAmounts<'q>) {
     for (name, amount) in least {
         let entry = total.entry(name).or_default();

@@ -64,7 +64,8 @@ impl Resources {
         self.unnumbered.iter().filter(|entry| entry.by.is_none()).map(|entry| (entry.name.as_str(), entry.amount))
     }
 
-    /// Returns the names of the requested resources that `by` may provide, and that are therefore not compared with what nodes offer.
+    /// Returns the names of the requested resources that this provider may provide, and that are therefore not compared with what nodes
+    /// offer.
     pub(super) fn provided(&self, by: Provider) -> impl Iterator<Item = &str> {
         self.unnumbered.iter().filter(move |entry| entry.by == Some(by)).map(|entry| entry.name.as_str())
     }
@@ -87,8 +88,8 @@ impl Resources {
         Self::new(numbered, unnumbered)
     }
 
-    /// Returns the amounts after names got numbers, or after their providers changed. `provider` gets a name, and whether a node offers it.
-    /// What it returns a provider for is not compared with what nodes offer.
+    /// Returns the same amounts after resource names got numbers, or after their providers changed. `provider` is called with a resource
+    /// name and whether a node offers it; if it returns a provider, the amount is not compared with what nodes offer.
     pub(super) fn renumbered(&self, names: &ResourceNames, provider: impl Fn(&str, bool) -> Option<Provider>) -> Self {
         let (mut numbered, mut unnumbered) = (Vec::new(), Vec::new());
         let offered = self.amounts.iter().filter(|(id, _)| *id != UNOFFERED);
@@ -104,14 +105,15 @@ impl Resources {
         Self::new(numbered, unnumbered)
     }
 
-    /// Returns true if there is an amount of a resource for which `is_counted` returns true: one that the model counts itself.
+    /// Returns true if the amounts include volumes or devices that the model counts itself; `is_counted` returns true for the resource
+    /// numbers of these.
     pub(super) fn has_counted(&self, is_counted: impl Fn(ResourceId) -> bool) -> bool {
         self.amounts.iter().any(|(id, _)| is_counted(*id))
             || self.unnumbered.iter().any(|entry| self::is_counted(&entry.name))
     }
 
-    /// Returns the amounts with these of what the model counts, instead of those for which `is_counted` returns true. No node has what is
-    /// `missing`.
+    /// Returns the amounts with other volumes and devices: those that the model counts itself (`is_counted` returns true for their resource
+    /// numbers) are replaced by `counted`, and by `missing`, of which no node has any.
     pub(super) fn with_counted(
         &self,
         is_counted: impl Fn(ResourceId) -> bool,
@@ -126,7 +128,8 @@ impl Resources {
         Self::new(others.chain(counted).collect(), unnumbered)
     }
 
-    /// Creates amounts; a resource that nothing provides counts as [`UNOFFERED`].
+    /// Creates amounts; `unnumbered` are those without a resource number. If nothing provides one of these, the amounts include 1 of
+    /// [`UNOFFERED`].
     fn new(mut amounts: Vec<(ResourceId, i128)>, unnumbered: Vec<Unnumbered>) -> Self {
         if unnumbered.iter().any(|entry| entry.by.is_none()) {
             amounts.push((UNOFFERED, 1));
@@ -178,7 +181,7 @@ impl ResourceNames {
         self.list.get(usize::from(id)).map_or("", SmolStr::as_str)
     }
 
-    /// Returns how many resource names have numbers, which are less than that.
+    /// Returns how many resource numbers are in use; every number is less than that.
     pub(super) fn len(&self) -> usize {
         self.list.len()
     }

@@ -20,7 +20,7 @@ struct SelectorRequirement {
 }
 
 impl Selector {
-    /// Reads a selector; the API server has checked it.
+    /// Converts a label selector that the API server has validated.
     pub(crate) fn from_object(selector: &LabelSelector) -> Self {
         let equal = selector.match_labels.iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
         let rules = selector.match_expressions.iter().flatten().map(|e| SelectorRequirement {
@@ -43,7 +43,8 @@ impl Selector {
         equal.chain(self.rules.iter().map(|rule| rule.key.as_str()))
     }
 
-    /// Returns a label, and the values of which every selected pod has one; `None` if it requires no such label.
+    /// Returns a label key, and the values of which every selected pod must have one for this key; `None` if the selector has no such
+    /// requirement.
     pub(crate) fn needs(&self) -> Option<(&str, &[String])> {
         let equal = self.equal.iter().map(|(key, value)| (key.as_str(), std::slice::from_ref(value)));
         let listed = self.rules.iter().filter(|rule| rule.operator == "In");
@@ -55,7 +56,7 @@ impl Selector {
         self.equal.is_empty() && self.rules.is_empty()
     }
 
-    /// Returns true if the selector reads no other label than that with this key.
+    /// Returns true if the selector reads no label but the one with this key.
     pub(crate) fn asks_only_for(&self, key: &str) -> bool {
         self.equal.iter().all(|(other, _)| other == key) && self.rules.iter().all(|rule| rule.key == key)
     }

@@ -54,7 +54,8 @@ pub(super) struct FreeVolume {
     pub(super) shape: Shape,
 }
 
-/// What a claim and a volume compare. Free volumes of one shape are equal for every claim.
+/// What a claim requests of a volume, or what a volume has: size, access modes, volume mode. Free volumes of one shape are equal for every
+/// claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Shape {
     /// Bytes that the volume has, or that the claim requests.
@@ -123,7 +124,8 @@ impl FreeVolume {
     }
 }
 
-/// Returns the only value of [`HOST`] that these terms allow, if they require nothing else.
+/// Returns the value of the node label [`HOST`] to which these terms restrict a volume; `None` if they require anything else than one value
+/// of it.
 fn host(terms: &[NodeTerm]) -> Option<SmolStr> {
     let [NodeTerm { labels, fields }] = terms else { return None };
     let ([rule], true) = (labels.as_slice(), fields.is_empty()) else { return None };
@@ -211,7 +213,8 @@ impl VolumeClaim {
         }
     }
 
-    /// Returns true if its volume can be attached to one node at a time, but by several pods.
+    /// Returns true if `ReadWriteOnce` is the only access mode of the claim: one node at a time can attach its volume, and several pods
+    /// there can use it.
     pub(super) fn is_for_one_node(&self) -> bool {
         self.shape.modes == [ONE_NODE]
     }

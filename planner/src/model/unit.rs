@@ -8,7 +8,7 @@ use super::{GroupIndex, NodeIndex, PodIndex};
 use giveway_crds::ObjectKey;
 use std::ops::Deref;
 
-/// Reference to a unit.
+/// Reference to a unit of eviction: a single pod, or a whole group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum UnitRef {
     /// A pod on its own.
@@ -17,7 +17,7 @@ pub(crate) enum UnitRef {
     Group(GroupIndex),
 }
 
-/// A single pod, or a whole group in mode `PodGroup`.
+/// A unit of eviction: a single pod, or a whole group in mode `PodGroup`, whose pods are evicted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unit<'a> {
     /// What it is.
@@ -89,7 +89,7 @@ pub(crate) struct GroupUnit {
     pub(crate) barred_below: i32,
 }
 
-/// Summary of a pod that decisions read, stored contiguously for all pods.
+/// Summary of a pod, with all that decisions read of most pods; stored contiguously for all pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     /// The node whose capacity it uses.
@@ -106,16 +106,16 @@ pub(crate) struct Row {
     pub(crate) unstarted: bool,
     /// Whether it is ready.
     pub(crate) ready: bool,
-    /// Its class of eviction for a critical add-on.
-    pub(crate) given: Given,
+    /// How it may be evicted for a critical add-on.
+    pub(crate) rescue_class: RescueClass,
     /// No preemptor of a lower priority may evict its unit: the threshold of the unit, if several budgets select one of the unit's pods,
     /// because the Eviction API rejects such a pod whatever its budgets allow. `i32::MIN` for all other units.
     pub(crate) barred_below: i32,
 }
 
-/// Classification of a pod for the rescue of a critical add-on, known without reading the pod.
+/// How a pod may be evicted to free capacity for a critical add-on, as far as that is known without reading the pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Given {
+pub(crate) enum RescueClass {
     /// It may be critical itself, or a member of a DaemonSet: the pod must be read.
     #[default]
     Special,
@@ -141,7 +141,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// Returns the unit that a pod with this role and index is evicted with; `None` if it can be a victim of no plan.
+    /// Returns the unit of eviction to which the pod with this role and index belongs; `None` if the pod can be a victim of no plan.
     pub(crate) fn unit(self, pod: PodIndex) -> Option<UnitRef> {
         match self {
             Self::Evictable(unit) => Some(unit),
@@ -161,7 +161,7 @@ impl Default for Row {
             budgeted: false,
             unstarted: false,
             ready: false,
-            given: Given::Special,
+            rescue_class: RescueClass::Special,
             barred_below: i32::MIN,
         }
     }

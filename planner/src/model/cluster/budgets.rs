@@ -9,10 +9,10 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use std::collections::BTreeSet;
 
 impl Cluster {
-    /// Adds or replaces a budget. Returns whether anything changed that a decision can depend on.
+    /// Adds or replaces a PodDisruptionBudget. Returns true if anything changed that a decision can depend on.
     ///
     /// # Errors
-    /// It has no name.
+    /// The object has no name.
     pub fn upsert_budget(&mut self, object: &PodDisruptionBudget) -> Result<bool, ModelError> {
         let budget = Budget::from_object(object)?;
         if let Some(index) = self.budget_index.get(&budget.key).copied()
@@ -44,8 +44,8 @@ impl Cluster {
         Ok(true)
     }
 
-    /// Records which budgets select a pod that was added.
-    pub(super) fn cover(&mut self, index: PodIndex) {
+    /// Adds a new pod to the pod list of every budget that selects it, and these budgets to the pod's list of budgets.
+    pub(super) fn add_to_budgets(&mut self, index: PodIndex) {
         let Some(slot) = self.pods.get_mut(index) else { return };
         let namespace = &slot.pod.key.namespace;
         let first = ObjectKey::new(namespace, "");
@@ -60,8 +60,8 @@ impl Cluster {
         }
     }
 
-    /// Removes a pod from the lists of its budgets.
-    pub(super) fn uncover(&mut self, index: PodIndex) {
+    /// Removes a pod from the pod lists of its budgets, and clears the pod's list of budgets.
+    pub(super) fn remove_from_budgets(&mut self, index: PodIndex) {
         let Some(slot) = self.pods.get_mut(index) else { return };
         for number in std::mem::take(&mut slot.budgets) {
             if let Some(budget) = self.budgets.get_mut(number) {
@@ -70,7 +70,8 @@ impl Cluster {
         }
     }
 
-    /// Updates the rows of pods whose budgets changed, and of the pods that are disrupted together with them.
+    /// Recomputes the summary rows (`Row`) of pods whose budgets changed; if the group of such a pod is disrupted together, those of all
+    /// its members.
     fn renew_budgeted(&mut self, pods: &BTreeSet<PodIndex>) {
         let mut groups = BTreeSet::new();
         for pod in pods {
@@ -83,27 +84,27 @@ impl Cluster {
         groups.into_iter().for_each(|group| self.renew_group(group));
     }
 
-    /// Returns true if the Eviction API rejects a pod because several budgets select it.
+    /// Returns true if several budgets select the pod and it has started: the Eviction API rejects the eviction of such a pod.
     pub(crate) fn is_selected_by_several_budgets(&self, pod: PodIndex) -> bool {
         self.row(pod).budgeted && self.pods.get(pod).is_some_and(PodSlot::is_selected_by_several_budgets)
     }
 
-    /// Returns the budgets that a pod is under, in no defined order.
+    /// Returns the indexes of the budgets that select a pod, in no defined order; empty if the model has no pod with this index.
     pub(crate) fn budgets_at(&self, pod: PodIndex) -> &[BudgetIndex] {
         self.pods.get(pod).map_or(&[], |slot| &slot.budgets)
     }
 
-    /// Returns the budget with this index and the pods that it selects; `None` if there is none.
+    /// Returns the budget with this index, and the pods that it selects; `None` if no budget has this index.
     pub(crate) fn budget_at(&self, index: BudgetIndex) -> Option<(&Budget, &BTreeSet<PodIndex>)> {
         self.budgets.get(index).map(|slot| (&slot.budget, &slot.pods))
     }
 
-    /// Returns one more than the largest index of a budget: the length of a list by budget.
+    /// Returns one more than the largest index of a budget: the length of a list with an entry for each budget index.
     pub(crate) fn budget_bound(&self) -> usize {
         self.budgets.bound()
     }
 
-    /// Removes a budget. Returns whether it was there.
+    /// Removes a PodDisruptionBudget. Returns true if the model had it.
     pub fn remove_budget(&mut self, key: &ObjectKey) -> bool {
         let Some(index) = self.budget_index.remove(key) else { return false };
         let Some(removed) = self.budgets.remove(index) else { return false };
@@ -125,14 +126,15 @@ impl Cluster {
         self.budget_index.values().filter_map(|index| self.budgets.get(*index)).map(|slot| &slot.budget)
     }
 
-    /// Returns the healthy pods under a budget of the model: ready, and not terminating.
+    /// Returns the healthy pods that a budget of the model selects: ready, neither finished nor terminating, and counted by the budget
+    /// ([`Budget::counts`]).
     pub fn healthy_under<'a>(&'a self, budget: &'a Budget) -> impl Iterator<Item = &'a Pod> {
         let under = self.budget_index.get(&budget.key).and_then(|index| self.budget_at(*index)).map(|(_, pods)| pods);
         let pods = under.into_iter().flatten().filter_map(move |index| self.pod_at(*index));
         pods.filter(move |pod| pod.ready && pod.live() && budget.counts(pod))
     }
 
-    /// Adds or replaces a priority class. Returns whether anything changed.
+    /// Adds or replaces a PriorityClass, and recomputes the priorities of groups. Returns true if the class changed.
     pub fn upsert_class(&mut self, object: &PriorityClass) -> bool {
         let changed = self.classes.upsert(Class::from_object(object));
         if changed {
@@ -141,7 +143,7 @@ impl Cluster {
         changed
     }
 
-    /// Removes a priority class. Returns whether it was there.
+    /// Removes a PriorityClass, and recomputes the priorities of groups. Returns true if the model had the class.
     pub fn remove_class(&mut self, name: &str) -> bool {
         let was_there = self.classes.remove(name);
         if was_there {
@@ -150,12 +152,12 @@ impl Cluster {
         was_there
     }
 
-    /// Returns the priority classes that the model has, by name.
+    /// Returns the PriorityClasses of the model.
     pub fn classes(&self) -> &Classes {
         &self.classes
     }
 
-    /// Recomputes the priorities of all groups after a change of the priority classes.
+    /// Recomputes priority and policy of all groups after a change of the PriorityClasses.
     fn resolve_groups(&mut self) {
         let mut changed = Vec::new();
         for (index, slot) in self.groups.iter_mut() {

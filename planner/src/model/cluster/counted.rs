@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// What a node has where there is no limit: more than all pods of a cluster can use.
 const UNLIMITED: i128 = 1 << 40;
 
-/// Something that is counted on each node. `Display` is its [name](crate::model::is_counted) in messages.
+/// What the model counts on each node like a resource. `Display` is its [name](crate::model::is_counted) in messages.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Counted {
     /// Volumes of a CSI driver that can be attached to the node.
@@ -40,20 +40,21 @@ pub(super) struct CountedIds {
 }
 
 impl CountedIds {
-    /// Returns true if this is the number of something that the model counts itself.
+    /// Returns true if this resource number stands for volumes or devices that the model counts itself, and not for a resource of
+    /// `status.allocatable`.
     pub(super) fn contains(&self, id: ResourceId) -> bool {
         self.all.contains(&id)
     }
 }
 
 impl Cluster {
-    /// Returns the resource number of something that the model counts, such as the free volumes of a class; `None` if
-    /// it is not counted yet.
+    /// Returns the resource number under which the model counts these volumes or devices; `None` if it does not count them yet.
     pub(super) fn counted_id(&self, what: &Counted) -> Option<ResourceId> {
         self.counted.ids.get(what).copied()
     }
 
-    /// Begins to count volumes or devices of one kind on every node. Returns false if they are counted already.
+    /// Gives these volumes or devices a resource number, and counts them on every node. Returns false if the model counts them already, or
+    /// no number is left.
     pub(super) fn start_counting(&mut self, what: Counted) -> bool {
         if self.counted.ids.contains_key(&what) {
             return false;
@@ -66,7 +67,7 @@ impl Cluster {
         true
     }
 
-    /// Sets how much a node has of everything that the model counts.
+    /// Sets in the `allocatable` amounts of a node how much it has of everything that the model counts itself: volumes and devices.
     pub(super) fn count_on(&self, node: &mut Node) {
         for (what, id) in &self.counted.ids {
             let at = usize::from(*id);
@@ -75,7 +76,7 @@ impl Cluster {
         }
     }
 
-    /// Returns how much a node has of something that the model counts: volumes, or devices.
+    /// Returns how many of these volumes or devices a node has; `UNLIMITED` attachable volumes if its CSINode states no limit.
     fn amount(&self, what: &Counted, node: &Node) -> i128 {
         match what {
             Counted::Attachments(driver) => self.storage.attachable(driver, &node.name).unwrap_or(UNLIMITED),
@@ -84,14 +85,14 @@ impl Cluster {
         }
     }
 
-    /// Computes what the model counts on the node with this name again; does nothing if there is no such node.
+    /// Counts the volumes and devices of the node with this name again; does nothing if there is no such node.
     pub(super) fn recount(&mut self, node: &str) {
         if let Some(index) = self.node_index(node) {
             self.recount_at(index);
         }
     }
 
-    /// Computes what the model counts on the node with this index again.
+    /// Counts the volumes and devices of the node with this index again; does nothing if there is no such node.
     pub(super) fn recount_at(&mut self, index: NodeIndex) {
         let Some(mut node) = self.node_at(index).cloned() else { return };
         self.count_on(&mut node);

@@ -5,12 +5,12 @@ use crate::limits::MOST_IN_SUMS;
 use crate::model::{ResourceId, Resources, Role, Row};
 use smallvec::SmallVec;
 
-/// Returns an amount limited to the range that sums can contain: up to `MOST_IN_SUMS`, positive or negative.
+/// Returns an amount of a resource limited to `MOST_IN_SUMS`, positive or negative, so that sums over the pods of a node fit into 64 bits.
 pub(crate) fn clamped(amount: i128) -> i64 {
     i64::try_from(amount.clamp(-MOST_IN_SUMS, MOST_IN_SUMS)).unwrap_or(0)
 }
 
-/// Sums over the pods of a node that every preemptor of a higher priority may evict.
+/// Sums over those pods of a node that every preemptor of a higher priority may evict, by priority.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evictable {
     /// The priorities of these pods, ascending.
@@ -24,42 +24,45 @@ pub(crate) struct Evictable {
 }
 
 impl Evictable {
-    /// Returns the distinct priorities of the pods, ascending: the keys of the other lists.
+    /// Returns the distinct priorities of the node's evictable pods, ascending. The other lists have an entry for each of them.
     pub(crate) fn priorities(&self) -> &[i32] {
         &self.priorities
     }
 
-    /// Returns for each priority, ascending, the number of pods up to it.
+    /// Returns, for each of [`Self::priorities`], the number of evictable pods with this priority or a lower one.
     pub(crate) fn pods(&self) -> &[i64] {
         self.column(0)
     }
 
-    /// Returns for each priority, ascending, how much of a resource the pods up to it request; empty if no pod requests it.
+    /// Returns, for each of [`Self::priorities`], how much of a resource the evictable pods with this priority or a lower one request;
+    /// empty if none of them requests it.
     pub(crate) fn requests(&self, id: ResourceId) -> &[i64] {
         self.resources.iter().position(|known| *known == id).map_or(&[], |at| self.column(at + 1))
     }
 
-    /// Reads a part of each list, so that the processor has loaded them when they are needed. The result has no meaning: it depends on what
-    /// was read, so that reading is not optimized away.
-    pub(crate) fn fetch(&self) -> i64 {
+    /// Reads a part of each list, so that the processor has it in its cache when it is needed. The result has no meaning: it depends on
+    /// what was read, so that reading is not optimized away.
+    pub(crate) fn prefetch(&self) -> i64 {
         // Eight sums are in one line of a cache.
         let sums = self.sums.iter().step_by(8).copied().fold(0_i64, |seen, sum| seen ^ sum);
         sums ^ self.priorities.last().copied().map_or(0, i64::from)
     }
 
-    /// Returns true if a pod of the node is leaving, or is evictable for some preemptors of a higher priority only.
+    /// Returns true if the node has pods that are not in the sums although some preemptor may count on their capacity: a pod that
+    /// terminates, or one that is evictable for some preemptors of a higher priority only.
     pub(crate) fn has_others(&self) -> bool {
         self.others > 0
     }
 
-    /// Returns the column with this number: 0 is the number of pods, then one for each resource.
+    /// Returns a column of `sums`, with an entry for each priority: column 0 is the number of pods, and the others are what they request of
+    /// each resource, in the order of `resources`.
     fn column(&self, number: usize) -> &[i64] {
         let height = self.priorities.len();
         &self.sums[number * height..(number + 1) * height]
     }
 
-    /// Adds a pod with these requests (`more`), or subtracts it. A critical add-on is evictable only for another one, which is decided pod
-    /// by pod.
+    /// Adds the pod with this summary row and these requests to the sums if `more`, otherwise subtracts it. A pod that is leaving, or that
+    /// not every preemptor of a higher priority may evict, changes only the number `others`; any other pod changes nothing.
     pub(super) fn count(&mut self, row: &Row, requests: &Resources, more: bool) {
         match row.role {
             Role::Evictable(_) if row.barred_below <= row.priority => self.add(row.priority, requests, more),
@@ -70,7 +73,7 @@ impl Evictable {
         }
     }
 
-    /// Adds the requests of a pod to the sums from its priority on (`more`), or subtracts them.
+    /// Adds a pod and its requests to the sums of this priority and of all higher ones if `more`, otherwise subtracts them.
     fn add(&mut self, priority: i32, requests: &Resources, more: bool) {
         let level = self.priorities.partition_point(|known| *known < priority);
         if self.priorities.get(level) != Some(&priority) {
@@ -98,7 +101,7 @@ impl Evictable {
         }
     }
 
-    /// Inserts a priority, at the position `level`, with the sums of the next lower one.
+    /// Inserts a priority at the position `level` of the ascending list, with the sums of the next lower one.
     fn insert(&mut self, level: usize, priority: i32) {
         let height = self.priorities.len();
         let mut sums = Vec::with_capacity((height + 1) * (self.resources.len() + 1));
@@ -112,7 +115,7 @@ impl Evictable {
         self.sums = sums;
     }
 
-    /// Removes the priority at the position `level`, which has no pods any more.
+    /// Removes the priority at the position `level` of the ascending list, and its sums; no pod has it any more.
     fn remove(&mut self, level: usize) {
         let height = self.priorities.len();
         let mut at = 0;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 /// Nodes to a page.
 const PAGE: usize = 32;
 
-/// Free amounts, by node and resource number, in pages of several nodes. Rows have the same length.
+/// Free amounts of every node, by resource number, in pages: blocks of [`PAGE`] nodes with consecutive indexes. All rows have the same
+/// length.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Free {
     width: usize,
@@ -16,32 +17,33 @@ pub(crate) struct Free {
 impl Free {
     /// Returns the free amounts of a node, by resource number; empty if the node has no row.
     pub(crate) fn row(&self, node: NodeIndex) -> &[i128] {
-        let (page, at) = self.place(node);
+        let (page, at) = self.position(node);
         self.pages.get(page).map_or(&[], |rows| &rows[at..at + self.width])
     }
 
     /// Returns the free amounts of a node for changes; creates the row if there is none.
     pub(super) fn row_mut(&mut self, node: NodeIndex) -> &mut [i128] {
-        let (page, at) = self.place(node);
+        let (page, at) = self.position(node);
         while self.pages.len() <= page {
             self.pages.push(Arc::new(vec![0; PAGE * self.width]));
         }
         &mut Arc::make_mut(&mut self.pages[page])[at..at + self.width]
     }
 
-    /// Returns the number of the page that contains a node, and where the node's row starts there.
-    fn place(&self, node: NodeIndex) -> (usize, usize) {
+    /// Returns where the free amounts of a node are: the number of the page, and the position of the node's first amount in it.
+    fn position(&self, node: NodeIndex) -> (usize, usize) {
         (node as usize / PAGE, node as usize % PAGE * self.width)
     }
 
-    /// Returns the largest amount of the resource `id` that is free on any node of the page that contains `node`; 0 if there is no page.
+    /// Returns the largest amount of the resource with the number `id` that is free on one node of a page (block of nodes): of the page
+    /// that contains `node`. 0 if there is no such page.
     fn most(&self, node: NodeIndex, id: usize) -> i128 {
         let page = self.pages.get(node as usize / PAGE);
         let amounts = page.into_iter().flat_map(|rows| rows.iter().skip(id).step_by(self.width.max(1)));
         amounts.copied().max().unwrap_or(0)
     }
 
-    /// Extends the row of every node to `width` resources; does nothing if rows have as many.
+    /// Extends the row of every node to `width` resources, with 0 for the new ones; does nothing if rows are that long already.
     pub(super) fn widen(&mut self, width: usize) {
         if width <= self.width {
             return;
@@ -68,14 +70,14 @@ pub(crate) struct AssumedFree<'a> {
 }
 
 impl<'a> AssumedFree<'a> {
-    /// Starts with the free amounts of the model, of which none is changed.
+    /// Creates an assumption that starts with the free amounts of the model.
     pub(crate) fn new(model: &'a Free) -> Self {
         Self { model, changed: Vec::new() }
     }
 
     /// Returns the free amounts of a node, by resource number; empty if the node has no row.
     pub(crate) fn row(&self, node: NodeIndex) -> &[i128] {
-        let (page, at) = self.model.place(node);
+        let (page, at) = self.model.position(node);
         match self.changed.get(page) {
             Some(Some(rows)) => &rows[at..at + self.model.width],
             _ => self.model.row(node),
@@ -85,7 +87,7 @@ impl<'a> AssumedFree<'a> {
     /// Returns the free amounts of a node for changes; creates the row if there is none.
     pub(crate) fn row_mut(&mut self, node: NodeIndex) -> &mut [i128] {
         let model = self.model;
-        let (page, at) = model.place(node);
+        let (page, at) = model.position(node);
         if self.changed.len() <= page {
             self.changed.resize(model.pages.len().max(page + 1), None);
         }
@@ -103,7 +105,8 @@ pub(super) struct MostFree {
 }
 
 impl MostFree {
-    /// Updates the largest amount of a resource after what is free of it on a node changed from `before`.
+    /// Updates the largest free amount of the resource `id` on the page that contains `node`, after the amount that is free on this node
+    /// changed from `before` to the one in `free`.
     pub(super) fn renew(&mut self, free: &Free, node: NodeIndex, id: ResourceId, before: i128) {
         let (id, now) = (usize::from(id), free.row(node).get(usize::from(id)).copied().unwrap_or(0));
         let most = self.entry(node, id);
@@ -114,14 +117,15 @@ impl MostFree {
         }
     }
 
-    /// Computes the largest amounts on the page of a node.
+    /// Computes, for every resource, the largest free amount on the page that contains `node` again.
     pub(super) fn renew_all(&mut self, free: &Free, node: NodeIndex) {
         for id in 0..free.width {
             *self.entry(node, id) = free.most(node, id);
         }
     }
 
-    /// Returns the entry for the resource with the number `id` on the page of a node, to change it; creates it, as 0, if there is none.
+    /// Returns, to change it, the largest free amount of the resource with the number `id` on the page that contains `node`; creates it, as
+    /// 0, if there is none.
     fn entry(&mut self, node: NodeIndex, id: usize) -> &mut i128 {
         let page = node as usize / PAGE;
         if self.pages.len() <= page {
@@ -134,7 +138,8 @@ impl MostFree {
         &mut amounts[id]
     }
 
-    /// Returns the pages with a node where enough of each of these requests could be free. On all other nodes too little is free.
+    /// Returns the pages (blocks of nodes) on which these requests may fit: for each requested resource a node of the page has enough of it
+    /// free. On the nodes of all other pages they do not fit.
     pub(super) fn candidates(&self, requests: &Resources) -> CandidatePages {
         let enough = |most: &Vec<i128>| {
             requests.iter().all(|(id, amount)| most.get(usize::from(id)).copied().unwrap_or(0) >= amount)
@@ -144,7 +149,7 @@ impl MostFree {
     }
 }
 
-/// Pages of nodes on which some requests could fit beside all bound pods.
+/// The pages (blocks of nodes) on which some requests may fit beside all bound pods.
 #[derive(Debug)]
 pub(crate) struct CandidatePages {
     pages: Vec<bool>,
@@ -152,12 +157,12 @@ pub(crate) struct CandidatePages {
 }
 
 impl CandidatePages {
-    /// Returns false if the requests are known to fit on no node.
+    /// Returns false if the requests fit on no node; true if they may fit on some node.
     pub(crate) fn any(&self) -> bool {
         self.any
     }
 
-    /// Returns false if the requests are known not to fit on this node.
+    /// Returns false if the requests do not fit on this node; true if they may.
     pub(crate) fn contains(&self, node: NodeIndex) -> bool {
         self.pages.get(node as usize / PAGE).copied().unwrap_or(false)
     }

@@ -1,5 +1,5 @@
-//! Units of groups that are disrupted together, updated with every event of a member: what the members have in common comes from counts over
-//! them, so that the event of one member does not read the others.
+//! Units of groups that are disrupted together, updated with every event of a member: what the members have in common comes from counts
+//! over them, so that the event of one member does not read the others.
 
 use super::{Cluster, GroupSlot};
 use crate::model::changes::Change;
@@ -8,8 +8,8 @@ use crate::model::{GroupIndex, ObjectKey, PodIndex, Role, Row, UnitRef};
 use giveway_crds::policy::DisruptionMode;
 use std::collections::BTreeMap;
 
-/// Counts over the members of a group that are bound and not leaving, without mirror pods: those belong to their node, and what a user writes
-/// on one does not make it a member.
+/// Counts over the members of a group that is disrupted together: over those that are bound and not leaving. Mirror pods are not counted:
+/// they belong to their node, and what a user writes on one does not make it a member.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Running {
     members: BTreeMap<PodIndex, Member>,
@@ -20,7 +20,7 @@ pub(super) struct Running {
     critical: usize,
 }
 
-/// What a member adds to the counts.
+/// What one member adds to the counts of its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Member {
     priority: i32,
@@ -31,8 +31,8 @@ struct Member {
 }
 
 impl Running {
-    /// Replaces what a member adds to the counts; `None` if it does not run. Returns true if that changed.
-    fn set(&mut self, pod: PodIndex, member: Option<Member>) -> bool {
+    /// Replaces what a member adds to the counts; `None` if it is not to be counted. Returns true if the counts changed.
+    fn set_member(&mut self, pod: PodIndex, member: Option<Member>) -> bool {
         let old = match member {
             Some(member) => self.members.insert(pod, member),
             None => self.members.remove(&pod),
@@ -54,7 +54,7 @@ impl Running {
         true
     }
 
-    /// Returns the unit of eviction with these pods, which are the counted members; `None` if no member is counted.
+    /// Returns the unit of eviction that the counted members form; `pods` must be exactly these members. `None` if no member is counted.
     fn unit(&self, pods: Vec<PodIndex>) -> Option<GroupUnit> {
         let threshold = self.thresholds.keys().next_back().copied();
         Some(GroupUnit {
@@ -67,7 +67,7 @@ impl Running {
     }
 }
 
-/// Counts a value once more (`more`), or once less. `None` is not counted.
+/// Counts a value once more if `more`, otherwise once less. `None` is not counted.
 fn count<L: Ord>(counts: &mut BTreeMap<L, usize>, value: Option<L>, more: bool) {
     let Some(value) = value else { return };
     if more {
@@ -81,7 +81,7 @@ fn count<L: Ord>(counts: &mut BTreeMap<L, usize>, value: Option<L>, more: bool) 
 }
 
 impl GroupSlot {
-    /// Returns true if all pods of the group are disrupted together.
+    /// Returns true if the group exists, and all its pods are disrupted together (mode `PodGroup`).
     fn is_disrupted_together(&self) -> bool {
         self.group.as_ref().is_some_and(|group| group.mode == DisruptionMode::PodGroup)
     }
@@ -93,13 +93,13 @@ impl Cluster {
         self.groups.get(group).is_some_and(GroupSlot::is_disrupted_together)
     }
 
-    /// Recomputes the unit of a group, and the rows of its pods.
+    /// Recomputes the unit of eviction of a group from all its members, and the summary rows (`Row`) of the members.
     pub(super) fn renew_group(&mut self, group: GroupIndex) {
         let Some(slot) = self.groups.get(group) else { return };
         let mut running = Running::default();
         if slot.is_disrupted_together() {
             for pod in &slot.members {
-                running.set(*pod, self.running(*pod));
+                running.set_member(*pod, self.running(*pod));
             }
         }
         let unit = self.unit_of_group(slot, &running);
@@ -109,12 +109,12 @@ impl Cluster {
         self.renew_rows(group, old.as_ref().map(|unit| unit.priority));
     }
 
-    /// Recomputes the unit of a group after one of its members, with this key, was added, removed or changed. The
-    /// rows of the other members are recomputed only if what they have in common changed.
+    /// Recomputes the unit of eviction of a group after its member `pod`, whose key is `key`, was added, removed or changed. The summary
+    /// rows (`Row`) of other members are recomputed only if the unit's priority or `barred_below` changed.
     pub(super) fn renew_group_for(&mut self, group: GroupIndex, pod: PodIndex, key: &ObjectKey) {
         let member = self.running(pod);
         let Some(slot) = self.groups.get_mut(group) else { return };
-        let changed = slot.running.set(pod, member);
+        let changed = slot.running.set_member(pod, member);
         let old = slot.unit.take();
         let shared = |unit: &Option<GroupUnit>| unit.as_ref().map(|unit| (unit.priority, unit.barred_below));
         let before = shared(&old);
@@ -145,8 +145,8 @@ impl Cluster {
         }
     }
 
-    /// Recomputes the rows of all members of a group after its unit changed. `before` is the priority of the earlier unit; `None` if there
-    /// was none.
+    /// Recomputes the summary rows (`Row`) of all members of a group after its unit of eviction changed, and counts the unit by its new
+    /// priority. `before` is the priority of the earlier unit; `None` if there was none.
     fn renew_rows(&mut self, group: GroupIndex, before: Option<i32>) {
         let Some(slot) = self.groups.get_mut(group) else { return };
         let (members, now) = (std::mem::take(&mut slot.members), slot.unit.as_ref().map(|unit| unit.priority));
@@ -154,22 +154,23 @@ impl Cluster {
         if let Some(slot) = self.groups.get_mut(group) {
             slot.members = members;
         }
-        self.levels.replace_unit(before, now);
+        self.priority_counts.replace_unit(before, now);
         if before.is_some() || now.is_some() {
             self.changes.note(Change::Unit(group));
         }
     }
 
-    /// Recomputes the row of one member of a group: as a pod alone, and then as a part of the group's unit.
+    /// Recomputes the summary row (`Row`) of one member of a group: as for a single pod, and then as a member of the group's unit of
+    /// eviction, if it has one.
     fn renew_row(&mut self, group: GroupIndex, pod: PodIndex) {
         let Some(mut row) = self.row_alone(pod, self.row(pod).class) else { return };
         if let Some(slot) = self.groups.get(group) {
-            slot.share(group, &mut row);
+            slot.adapt_row(group, &mut row);
         }
         self.set_row(pod, row);
     }
 
-    /// Returns what a pod adds to the counts of its group; `None` if it does not run.
+    /// Returns what a pod adds to the counts of its group; `None` if it is not bound, has ended or is leaving, or is a mirror pod.
     fn running(&self, pod: PodIndex) -> Option<Member> {
         let slot = self.pods.get(pod)?;
         let runs = slot.node.is_some() && !slot.pod.leaves && !slot.pod.mirror;
@@ -182,8 +183,9 @@ impl Cluster {
         })
     }
 
-    /// Returns the unit of a group: all members that run, on whatever nodes. `None` if there is none, if one of them is a critical add-on
-    /// (a group that is disrupted together is as critical as its most critical pod), or if the namespace is protected from eviction.
+    /// Returns the unit of eviction of a group: all its members that `running` counts, on whatever nodes. `None` if there is none, if one
+    /// of them is a critical add-on (a group that is disrupted together is as critical as its most critical pod), or if the namespace is
+    /// protected from eviction.
     fn unit_of_group(&self, slot: &GroupSlot, running: &Running) -> Option<GroupUnit> {
         if running.critical > 0 || self.protection(&slot.key.namespace).is_some() {
             return None;
@@ -193,9 +195,9 @@ impl Cluster {
 }
 
 impl GroupSlot {
-    /// Changes the row of a member from that of a pod alone to that of a member of the group's unit, or to one that is not evicted if the
-    /// group contains a critical add-on.
-    fn share(&self, group: GroupIndex, row: &mut Row) {
+    /// Changes the summary row of a member from that of a single pod to that of a member of the group's unit of eviction, or to that of a
+    /// pod that is not evicted if the group contains a critical add-on.
+    fn adapt_row(&self, group: GroupIndex, row: &mut Row) {
         match (&self.unit, row.role) {
             (Some(unit), Role::Evictable(_)) => {
                 (row.priority, row.role) = (unit.priority, Role::Evictable(UnitRef::Group(group)));
@@ -285,7 +287,7 @@ mod tests {
             cluster.upsert_pod(&serde_json::from_value(member(at, state)).unwrap()).unwrap();
         };
         (0..SIZE).for_each(|at| upsert(&mut cluster, at, if at == 0 { 0 } else { 1 }));
-        let before = cluster.changes();
+        let before = cluster.mark_changes_read();
         upsert(&mut cluster, 0, 3);
         let notes: Vec<Change> = cluster.changes_since(before).unwrap().collect();
         let groups = notes.iter().filter(|change| matches!(change, Change::Unit(_))).count();

@@ -7,10 +7,10 @@ use giveway_crds::PodGroup;
 use giveway_crds::native::{self, NativeGroup};
 
 impl Cluster {
-    /// Adds or replaces a group. Returns whether anything changed that a decision can depend on.
+    /// Adds or replaces a PodGroup of Giveway. Returns true if anything changed that a decision can depend on.
     ///
     /// # Errors
-    /// Its scheduling policy cannot be read; the group is then not in the model.
+    /// The scheduling policy of the group cannot be read, or it has no name; the group is then not in the model.
     pub fn upsert_group(&mut self, object: &PodGroup) -> Result<bool, ModelError> {
         match Group::from_object(object, &self.classes) {
             Ok(group) => Ok(self.put_group(group)),
@@ -23,27 +23,28 @@ impl Cluster {
         }
     }
 
-    /// Adds or replaces a native group. Its key has the API group in its name, as its members have. Returns whether
-    /// anything changed that a decision can depend on.
+    /// Adds or replaces a native group: a PodGroup of Kubernetes itself. Its key in the model has the API group in its name, as in
+    /// [`Pod::group`] of its members. Returns true if anything changed that a decision can depend on.
     ///
     /// # Errors
-    /// It has no name.
+    /// The object has no name.
     pub fn upsert_native_group(&mut self, object: &NativeGroup) -> Result<bool, ModelError> {
         Group::from_native(object, &self.classes).map(|group| self.put_group(group))
     }
 
-    /// Removes a native group. `key` has the group's own name, without the API group. Returns whether it was there.
+    /// Removes a native group (a PodGroup of Kubernetes itself). `key` has the group's own name, without the API group. Returns true if the
+    /// model had it.
     pub fn remove_native_group(&mut self, key: &ObjectKey) -> bool {
         self.remove_group(&ObjectKey::new(&key.namespace, native::key_name(&key.name)))
     }
 
-    /// Returns the keys of the native groups with their own names, without the API group.
+    /// Returns the keys of the native groups (PodGroups of Kubernetes itself) with their own names, without the API group.
     pub fn native_groups(&self) -> impl Iterator<Item = ObjectKey> {
         let named = |group: &Group| Some(ObjectKey::new(&group.key.namespace, native::own_name(&group.key.name)?));
         self.groups().filter_map(named)
     }
 
-    /// Adds or replaces a group. Returns true if anything changed.
+    /// Adds or replaces a group, and recomputes its unit of eviction. Returns true if the group differs from the stored one.
     fn put_group(&mut self, group: Group) -> bool {
         let index = self.group_slot(&group.key);
         let Some(slot) = self.groups.get_mut(index) else { return false };
@@ -84,13 +85,13 @@ impl Cluster {
         }
     }
 
-    /// Returns the members of a group, by name; also of a group that does not exist.
+    /// Returns the pods of the model that name a group, by name; also if the group does not exist.
     pub fn members<'a>(&'a self, group: &ObjectKey) -> impl Iterator<Item = &'a Pod> + Clone + use<'a> {
         let slot = self.group_index.get(group).and_then(|index| self.groups.get(*index));
         slot.into_iter().flat_map(|slot| &slot.members).filter_map(|index| self.pod_at(*index))
     }
 
-    /// Returns how many members of a gang have finished, including those that only the group's status records.
+    /// Returns how many finished members of a gang count for its `minCount`, including deleted ones that only the group's status records.
     pub fn finished(&self, group: &Group) -> usize {
         Finished::of(&group.finished, self.members(&group.key)).count
     }
@@ -105,17 +106,18 @@ impl Cluster {
         self.pods.get(index)?.group
     }
 
-    /// Returns the pods that name the group with this index, by key; empty if there is none.
+    /// Returns the pods that name the group with this index, sorted by key; empty if there is none.
     pub(crate) fn members_at(&self, index: GroupIndex) -> &[PodIndex] {
         self.groups.get(index).map_or(&[], |slot| &slot.members)
     }
 
-    /// Returns the pods that name the group with this key, by key; also if the group does not exist.
+    /// Returns the pods that name the group with this key, sorted by key; also if the group does not exist.
     pub(crate) fn members_of(&self, group: &ObjectKey) -> &[PodIndex] {
         self.group_index.get(group).map_or(&[], |index| self.members_at(*index))
     }
 
-    /// Returns the index of a group; a new one if neither the group nor a pod of it is known.
+    /// Returns the index of the group with this key. Creates an empty entry for it if neither the group nor a pod that names it is in the
+    /// model.
     pub(super) fn group_slot(&mut self, key: &ObjectKey) -> GroupIndex {
         if let Some(index) = self.group_index.get(key) {
             return *index;
@@ -125,7 +127,7 @@ impl Cluster {
         index
     }
 
-    /// Frees the index of a group without object and members.
+    /// Removes the entry of a group, and frees its index, if neither the group nor a pod that names it is in the model any more.
     pub(super) fn drop_group_slot_if_unused(&mut self, index: GroupIndex) {
         if self.groups.get(index).is_some_and(|slot| slot.group.is_none() && slot.members.is_empty())
             && let Some(slot) = self.groups.remove(index)

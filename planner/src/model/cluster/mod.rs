@@ -42,17 +42,17 @@ use free::{Free, MostFree};
 use giveway_crds::ObjectKey;
 use giveway_crds::priority::Classes;
 use group_units::Running;
+use protection::ProtectedNamespaces;
 pub use protection::Protection;
-use protection::Shelter;
 use repelling::Repelling;
 use reservations::Reservations;
 use schedulers::Schedulers;
 use smol_str::SmolStr;
-use special::Special;
+use special::PodLists;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use storage::Storage;
-use units::Levels;
+use units::PriorityCounts;
 
 /// Everything the planner knows of the cluster.
 ///
@@ -65,7 +65,7 @@ pub struct Cluster {
     pub trust_pod_policy: bool,
     names: ResourceNames,
     /// By name of a resource that no node offers: the pods that request it.
-    askers: BTreeMap<SmolStr, BTreeSet<PodIndex>>,
+    requesters: BTreeMap<SmolStr, BTreeSet<PodIndex>>,
     nodes: Slab<NodeSlot>,
     node_index: BTreeMap<SmolStr, NodeIndex>,
     /// The nodes that exist, by name.
@@ -90,11 +90,11 @@ pub struct Cluster {
     shared: Shared,
     /// By pod: the summary that decisions read.
     rows: Vec<Row>,
-    levels: Levels,
+    priority_counts: PriorityCounts,
     changes: ChangeLog,
     memory: CacheSlot,
     classes: Classes,
-    special: Special,
+    pod_lists: PodLists,
     repelling: Repelling,
     reservations: Reservations,
     storage: Storage,
@@ -104,7 +104,7 @@ pub struct Cluster {
     counted: CountedIds,
     /// Labels by name.
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
-    shelter: Shelter,
+    protected_namespaces: ProtectedNamespaces,
     /// In which namespaces groups are served; `None`: in all.
     served: Option<Selector>,
 }
@@ -134,7 +134,8 @@ struct PodSlot {
 }
 
 impl PodSlot {
-    /// Returns true if several budgets select the pod and it has started: the Eviction API rejects such a pod, whatever they allow.
+    /// Returns true if several budgets select the pod and it has started: the Eviction API rejects the eviction of such a pod, whatever the
+    /// budgets allow.
     fn is_selected_by_several_budgets(&self) -> bool {
         self.budgets.len() > 1 && !self.pod.unstarted()
     }

@@ -44,8 +44,8 @@ impl Cluster {
         self.served.is_none()
     }
 
-    /// Returns true if Giveway serves groups in a namespace, or the namespace is not known (yet): otherwise pods could be ungated by
-    /// mistake.
+    /// Returns true if Giveway serves groups in a namespace. It is also true for a namespace that is not in the model (yet): otherwise pods
+    /// could be ungated by mistake.
     pub fn serves_groups_in(&self, namespace: &str) -> bool {
         match &self.served {
             None => true,
@@ -53,8 +53,9 @@ impl Cluster {
         }
     }
 
-    /// Returns true if a namespace belongs to a set. Of a namespace that is not known, only the name is compared; while no namespace is
-    /// known at all, a selector that reads other labels than the name is assumed to match (see [`Cluster::not_modeled`]).
+    /// Returns true if a namespace belongs to the namespaces of a pod affinity term. Of a namespace that is not in the model, only the name
+    /// is compared; while the model has no namespace at all, a `namespaceSelector` that reads other labels than the name is assumed to
+    /// match (see [`Cluster::not_modeled`]).
     pub(crate) fn in_namespaces(&self, set: &NamespaceSet, namespace: &str) -> bool {
         if set.names.iter().any(|name| name == namespace) {
             return true;
@@ -69,7 +70,7 @@ impl Cluster {
         }
     }
 
-    /// Returns the requirements of a pod that the planner cannot evaluate; kube-scheduler decides about them.
+    /// Returns, as text, the requirements of a pod that the planner cannot evaluate; kube-scheduler decides about them.
     pub fn not_modeled(&self, pod: &Pod) -> Vec<String> {
         let constraints = &pod.constraints;
         let mut list = pod.unknown.clone();

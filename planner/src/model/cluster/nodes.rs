@@ -25,12 +25,13 @@ impl Cluster {
         let index = self.node_slot(&node.name);
         let were_compared = self.declaring > 0;
         let changed = self.put_node(index, Arc::new(node));
-        self.number_askers(numbered);
-        self.settle_features(were_compared);
+        self.update_requesters(numbered);
+        self.node_features_changed(were_compared);
         Ok(changed)
     }
 
-    /// Stores a node. Returns true if it differs from the stored version.
+    /// Stores a node under its index, and updates the order of nodes, the totals of the cluster and the node's free amounts. Returns true
+    /// if the node differs from the stored version.
     pub(super) fn put_node(&mut self, index: NodeIndex, node: Arc<Node>) -> bool {
         let Some(slot) = self.nodes.get_mut(index) else { return false };
         if slot.node.as_ref() == Some(&node) {
@@ -39,12 +40,12 @@ impl Cluster {
         let old = slot.node.replace(Arc::clone(&node));
         self.changes.note(Change::Node(index));
         if let Some(old) = old {
-            self.offer(&old.allocatable, -1);
+            self.add_to_offered(&old.allocatable, -1);
             self.declaring -= usize::from(!old.features.is_empty());
         }
-        self.offer(&node.allocatable, 1);
+        self.add_to_offered(&node.allocatable, 1);
         self.declaring += usize::from(!node.features.is_empty());
-        self.rank_node(index, node);
+        self.add_to_order(index, node);
         self.set_free(index);
         true
     }
@@ -56,26 +57,26 @@ impl Cluster {
         let removed = self.nodes.get_mut(index).and_then(|slot| slot.node.take());
         if let Some(node) = &removed {
             self.changes.note(Change::Node(index));
-            self.offer(&node.allocatable, -1);
+            self.add_to_offered(&node.allocatable, -1);
             self.declaring -= usize::from(!node.features.is_empty());
-            self.unrank_node(index);
+            self.remove_from_order(index);
             self.set_free(index);
         }
         self.drop_node_slot_if_unused(index);
-        self.settle_features(were_compared);
+        self.node_features_changed(were_compared);
         removed.is_some()
     }
 
-    /// Adds what a node offers to the totals of the cluster (`sign` 1), or subtracts it (-1).
-    fn offer(&mut self, amounts: &[i128], sign: i128) {
+    /// Adds the allocatable amounts of a node to the totals of the cluster (`sign` 1), or subtracts them (-1).
+    fn add_to_offered(&mut self, amounts: &[i128], sign: i128) {
         self.offered.resize(self.offered.len().max(amounts.len()), 0);
         for (total, amount) in self.offered.iter_mut().zip(amounts) {
             *total += sign * amount;
         }
     }
 
-    /// Inserts a node into the order by name.
-    fn rank_node(&mut self, index: NodeIndex, node: Arc<Node>) {
+    /// Inserts a node into the list of nodes sorted by name, or replaces it there.
+    fn add_to_order(&mut self, index: NodeIndex, node: Arc<Node>) {
         match self.order.binary_search_by(|(_, other)| other.name.cmp(&node.name)) {
             Ok(place) => self.order[place] = (index, node),
             Err(place) => {
@@ -85,22 +86,22 @@ impl Cluster {
         }
     }
 
-    /// Removes a node from the order by name.
-    fn unrank_node(&mut self, index: NodeIndex) {
+    /// Removes a node from the list of nodes sorted by name.
+    fn remove_from_order(&mut self, index: NodeIndex) {
         let Some(place) = self.ranks.get_mut(index as usize).and_then(Option::take) else { return };
         self.order.remove(place as usize);
         self.renumber_from(place as usize);
     }
 
-    /// Computes the positions of the nodes again, from the position `place` in the order by name on.
-    fn renumber_from(&mut self, place: usize) {
+    /// Records again at which position of the list sorted by name each node is, from the position `first` on.
+    fn renumber_from(&mut self, first: usize) {
         self.ranks.resize(self.nodes.bound(), None);
-        for (rank, (index, _)) in (0u32..).zip(&self.order).skip(place) {
+        for (rank, (index, _)) in (0u32..).zip(&self.order).skip(first) {
             self.ranks[*index as usize] = Some(rank);
         }
     }
 
-    /// Recomputes the free amounts of a node: what it offers less what the pods on it request.
+    /// Recomputes the free amounts of a node: its allocatable amounts less what the pods on it request.
     fn set_free(&mut self, index: NodeIndex) {
         self.free.widen(self.names.len());
         let Some(slot) = self.nodes.get(index) else { return };
@@ -115,27 +116,30 @@ impl Cluster {
         self.most_free.renew_all(&self.free, index);
     }
 
-    /// Returns the free amounts of every node beside all bound pods.
+    /// Returns the free amounts of every node: its allocatable amounts less the requests of all pods that are bound to it and have not
+    /// ended.
     pub(crate) fn free(&self) -> &Free {
         &self.free
     }
 
-    /// Returns the nodes, by page, on which these requests could fit beside all bound pods. On all other nodes they do not fit.
+    /// Returns the pages (blocks of nodes) on which these requests may fit beside all bound pods. On the nodes of all other pages they do
+    /// not fit.
     pub(crate) fn candidates(&self, requests: &Resources) -> CandidatePages {
         self.most_free.candidates(requests)
     }
 
-    /// Returns how much of a resource all nodes together offer.
+    /// Returns the sum of the allocatable amounts of a resource over all nodes.
     pub(crate) fn offered(&self, id: ResourceId) -> i128 {
         self.offered.get(usize::from(id)).copied().unwrap_or(0)
     }
 
-    /// Returns the requests as shares of what all nodes offer, in trillionths, summed over the resources.
+    /// Returns how much of the cluster a pod with these requests takes: the share of the allocatable amount of all nodes that it requests,
+    /// in trillionths, summed over the resources. A request that no node offers counts as a very large share.
     pub(crate) fn share_of(&self, requests: &Resources) -> i128 {
         self.share(requests.iter())
     }
 
-    /// Returns amounts by resource as shares of what all nodes offer, in trillionths, summed over the resources.
+    /// Returns [`Self::share_of`] for amounts that are given by resource number.
     pub(crate) fn share(&self, amounts: impl Iterator<Item = (ResourceId, i128)>) -> i128 {
         let share = |(id, amount): (ResourceId, i128)| match self.offered(id) {
             offered if offered > 0 => amount.saturating_mul(1_000_000_000_000) / offered,
@@ -144,8 +148,8 @@ impl Cluster {
         amounts.map(share).fold(0, i128::saturating_add)
     }
 
-    /// Subtracts the requests of a pod from the free capacity of a node, or (`sign` -1) adds them.
-    pub(super) fn use_node(&mut self, index: NodeIndex, requests: &Resources, sign: i128) {
+    /// Subtracts the requests of a pod from the free amounts of a node (`sign` 1), or adds them (-1).
+    pub(super) fn change_usage(&mut self, index: NodeIndex, requests: &Resources, sign: i128) {
         self.free.widen(self.names.len());
         if let Some(slot) = self.nodes.get_mut(index) {
             slot.used.resize(slot.used.len().max(self.names.len()), 0);
@@ -182,14 +186,14 @@ impl Cluster {
         ids
     }
 
-    /// Returns the changes after the first `seen`; `None` if some of them are not kept any more.
+    /// Returns the changes of the model that were logged after the first `seen` ones; `None` if some of them are not in the log any more.
     pub(crate) fn changes_since(&self, seen: u64) -> Option<impl Iterator<Item = Change> + '_> {
         self.changes.since(seen)
     }
 
-    /// Returns the number of changes, for a cache that has read all of them.
-    pub(crate) fn changes(&self) -> u64 {
-        self.changes.caught_up()
+    /// Returns how many changes of the model were ever logged, and records that a cache has read all of them.
+    pub(crate) fn mark_changes_read(&self) -> u64 {
+        self.changes.mark_read()
     }
 
     /// Returns the index of the node with this name; `None` if neither the node nor a pod on it is in the model.
@@ -212,17 +216,19 @@ impl Cluster {
         self.ranks.get(index as usize).copied().flatten().map(|rank| rank as usize)
     }
 
-    /// Returns the pods that use capacity of a node, by key, with their rows.
+    /// Returns the pods that are bound to a node and have not ended, sorted by key, each with its summary row.
     pub(crate) fn rows_at(&self, index: NodeIndex) -> impl Iterator<Item = (PodIndex, Row)> + '_ {
         self.nodes.get(index).into_iter().flat_map(|slot| slot.rows.iter().copied())
     }
 
-    /// Returns what evictions of the pods of a node free; `None` if the model has no such node.
+    /// Returns, for a node, the sums over the pods that preemptors of a higher priority may evict; `None` if the model has no node with
+    /// this index.
     pub(crate) fn evictable_on(&self, index: NodeIndex) -> Option<&Evictable> {
         self.nodes.get(index).map(|slot| &slot.evictable)
     }
 
-    /// Returns the index of a node; a new one if neither the node nor a pod on it is known.
+    /// Returns the index of the node with this name. Creates an empty entry for it if neither the node nor a pod that is bound to it is in
+    /// the model.
     pub(super) fn node_slot(&mut self, name: &str) -> NodeIndex {
         if let Some(index) = self.node_index.get(name) {
             return *index;
@@ -232,8 +238,8 @@ impl Cluster {
         index
     }
 
-    /// Returns the index of the node whose capacity a pod uses, and lets the pod share the text of the node's name; `None` if it is not
-    /// bound or has ended. A node that is not known gets an index.
+    /// Returns the index of the node whose capacity a pod uses; `None` if the pod is not bound or has ended. A node that is not in the
+    /// model gets an index. The text of the node's name is shared with the pod, to use less memory.
     pub(super) fn node_slot_of(&mut self, pod: &mut Pod) -> Option<NodeIndex> {
         let name = pod.node.as_ref().filter(|_| !pod.ended())?;
         let index = self.node_slot(name);
@@ -243,7 +249,7 @@ impl Cluster {
         Some(index)
     }
 
-    /// Frees the index of a node without object and pods.
+    /// Removes the entry of a node, and frees its index, if neither the node nor a pod that is bound to it is in the model any more.
     pub(super) fn drop_node_slot_if_unused(&mut self, index: NodeIndex) {
         if self.nodes.get(index).is_some_and(|slot| slot.node.is_none() && slot.rows.is_empty())
             && let Some(slot) = self.nodes.remove(index)

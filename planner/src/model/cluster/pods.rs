@@ -7,17 +7,17 @@ use giveway_crds::policy::PreemptionPolicy;
 use k8s_openapi::api::core::v1::Pod as PodObject;
 
 impl Cluster {
-    /// Adds or replaces a pod. Returns whether anything changed that a decision can depend on.
+    /// Adds or replaces a pod. Returns true if anything changed that a decision can depend on.
     ///
     /// # Errors
-    /// A quantity cannot be parsed. A pending pod is then not in the model. A bound pod is, and counts as using more than its node has: no
-    /// pod is placed there, and it can be evicted like any other.
+    /// A quantity cannot be parsed. A pending pod is then not in the model. A bound pod is: it counts with what kube-scheduler counts for
+    /// it, and can be evicted like any other. An object without a name is an error as well.
     pub fn upsert_pod(&mut self, object: &PodObject) -> Result<bool, ModelError> {
         self.upsert_pod_in(object, None)
     }
 
-    /// Adds or replaces a pod that may name a native group in `spec.schedulingGroup`. Returns whether anything changed that a decision can
-    /// depend on.
+    /// Adds or replaces a pod; `native_group` is the name of the native group (PodGroup of Kubernetes itself) in its
+    /// `spec.schedulingGroup`, if any. Returns true if anything changed that a decision can depend on.
     ///
     /// # Errors
     /// Those of [`Cluster::upsert_pod`].
@@ -26,10 +26,10 @@ impl Cluster {
         let known = self.pod_index(&key);
         let known_pod = known.and_then(|index| self.pod_at(index));
         match Pod::from_object(object, key, native_group, &self.names, known_pod) {
-            (pod, None) => Ok(self.take_in(pod, known)),
+            (pod, None) => Ok(self.store_pod(pod, known)),
             (pod, Some(error)) => {
                 if pod.bound() {
-                    self.take_in(pod, known);
+                    self.store_pod(pod, known);
                 } else {
                     self.remove_pod(&pod.key);
                 }
@@ -38,16 +38,16 @@ impl Cluster {
         }
     }
 
-    /// Stores a pod as the newest version. Returns true if it differs from the stored version, whose index is `known`; `None` if there is
-    /// none.
-    fn take_in(&mut self, mut pod: Pod, known: Option<PodIndex>) -> bool {
-        self.settle(&mut pod);
-        let claims = self.one_pod_claims(&pod);
+    /// Stores a pod as the newest version, and updates all that depends on it. Returns true if the pod differs from the stored version.
+    /// `known` is the index of that version; `None` if there is none.
+    fn store_pod(&mut self, mut pod: Pod, known: Option<PodIndex>) -> bool {
+        self.derive_fields(&mut pod);
+        let claims = self.claim_uses(&pod);
         match known.and_then(|index| Some((index, self.pod_at(index)?))) {
             Some((_, known)) if *known == pod => return false,
             Some((index, known)) if known.differs_only_in_progress(&pod) => {
                 let uid = pod.uid.clone();
-                self.go_on(index, pod);
+                self.update_progress(index, pod);
                 self.note_claims(index);
                 self.recount_held(&uid);
             }
@@ -57,7 +57,7 @@ impl Cluster {
             }
             None => self.insert_pod(pod),
         }
-        self.settle_users(claims);
+        self.update_users_of_claims(claims);
         true
     }
 
@@ -85,12 +85,12 @@ impl Cluster {
             slot.members.insert(at, index);
         }
         if let Some(slot) = self.pods.get(index) {
-            self.special.insert(index, slot);
+            self.pod_lists.insert(index, slot);
         }
         self.note_unnumbered(index);
         self.note_claims(index);
         self.recount_held(&uid);
-        self.cover(index);
+        self.add_to_budgets(index);
         self.pod_index.insert(key.clone(), index);
         self.renew_pod(index, kind);
         self.renew_reservation(index);
@@ -101,22 +101,23 @@ impl Cluster {
 
     /// Removes a pod. Returns whether it was there.
     pub fn remove_pod(&mut self, key: &ObjectKey) -> bool {
-        let claims = self.pod(key).map(|pod| self.one_pod_claims(pod));
+        let claims = self.pod(key).map(|pod| self.claim_uses(pod));
         let was_there = self.drop_pod(key);
-        claims.into_iter().for_each(|claims| self.settle_users(claims));
+        claims.into_iter().for_each(|claims| self.update_users_of_claims(claims));
         was_there
     }
 
-    /// Removes a pod that may be added again, without a look at the pods that use its claims. Returns whether it was there.
+    /// Removes a pod without updating the other pods that use its PersistentVolumeClaims, because it may be added again. Returns true if
+    /// the model had it.
     pub(super) fn drop_pod(&mut self, key: &ObjectKey) -> bool {
         let Some(index) = self.pod_index.remove(key) else { return false };
         let kind = self.row(index).class;
         self.forget_reservation(index);
         self.set_row(index, Row::default());
-        self.uncover(index);
+        self.remove_from_budgets(index);
         let Some(removed) = self.pods.remove(index) else { return false };
         self.kinds.release(kind);
-        self.special.remove(index, &removed.pod);
+        self.pod_lists.remove(index, &removed.pod);
         self.forget_unnumbered(index, &removed.pod);
         self.forget_claims(index, &removed.pod);
         self.recount_held(&removed.pod.uid);
@@ -188,7 +189,7 @@ impl Cluster {
         pod.annotation_policy.unwrap_or(fallback)
     }
 
-    /// Returns the budgets that select a pod of the model, by name.
+    /// Returns the budgets that select a pod of the model, sorted by name.
     pub fn budgets_of<'a>(&'a self, pod: &Pod) -> Vec<&'a Budget> {
         let numbers = self.pod_index(&pod.key).map_or(&[][..], |index| self.budgets_at(index));
         let budgets = numbers.iter().filter_map(|number| self.budget_at(*number)).map(|(budget, _)| budget);
@@ -197,12 +198,13 @@ impl Cluster {
         budgets
     }
 
-    /// Returns true if a pod of the model is under any budget.
+    /// Returns true if any budget selects a pod of the model.
     pub fn is_budgeted(&self, pod: &Pod) -> bool {
         self.pod_index(&pod.key).is_some_and(|index| !self.budgets_at(index).is_empty())
     }
 
-    /// Returns the effective priority of a pod of the model by itself, regardless of the pods that are evicted with it.
+    /// Returns the effective priority of one pod of the model, regardless of the other pods of its unit of eviction; 0 if there is no pod
+    /// with this index.
     pub(crate) fn priority_at(&self, index: PodIndex) -> i32 {
         let Some(slot) = self.pods.get(index) else { return 0 };
         let group = slot.group.and_then(|group| self.group_at(group));
@@ -219,19 +221,19 @@ impl Cluster {
         self.pods.get(index).map(|slot| &slot.pod)
     }
 
-    /// Returns every pod that uses capacity of a node: it is bound and has not ended.
+    /// Returns the index of every pod that uses capacity of a node: it is bound and has not ended.
     pub(crate) fn bound(&self) -> impl Iterator<Item = PodIndex> + '_ {
         (0..).zip(&self.rows).filter(|(_, row)| row.node.is_some()).map(|(index, _)| index)
     }
 
-    /// Returns the pods of a namespace that use capacity of a node.
+    /// Returns the index of every pod of a namespace that uses capacity of a node: it is bound and has not ended.
     pub(crate) fn bound_in<'c>(&'c self, namespace: &'c str) -> impl Iterator<Item = PodIndex> + 'c {
         let first = ObjectKey::new(namespace, "");
         let here = self.pod_index.range(first..).take_while(move |(key, _)| key.namespace == namespace);
         here.map(|(_, index)| *index).filter(|index| self.row(*index).node.is_some())
     }
 
-    /// Returns one more than the largest index of a pod: the length of a list by pod.
+    /// Returns one more than the largest index of a pod: the length of a list with an entry for each pod index.
     pub(crate) fn pod_bound(&self) -> usize {
         self.pods.bound()
     }

@@ -5,16 +5,16 @@ use super::Cluster;
 use crate::model::{Change, NodeIndex, Pod, PodIndex, Resources, Row};
 
 impl Cluster {
-    /// Replaces a pod by a newer version that differs only in its progress, such as phase or readiness
+    /// Replaces a stored pod by a newer version that differs only in its progress, such as node, phase or readiness
     /// ([`Pod::differs_only_in_progress`]).
-    pub(super) fn go_on(&mut self, index: PodIndex, mut pod: Pod) {
+    pub(super) fn update_progress(&mut self, index: PodIndex, mut pod: Pod) {
         let node = self.node_slot_of(&mut pod);
         let key = pod.key.clone();
         let Some(slot) = self.pods.get_mut(index) else { return };
         self.shared.share_known(&mut pod, &slot.pod);
         let (old, left) = (std::mem::replace(&mut slot.pod, pod), std::mem::replace(&mut slot.node, node));
         let group = slot.group;
-        self.special.renew(index, (&old, left.is_some()), slot);
+        self.pod_lists.renew(index, (&old, left.is_some()), slot);
         if left != node {
             if let Some(left) = left {
                 self.take_from_node(index, left, &old.requests);
@@ -41,7 +41,7 @@ impl Cluster {
         }
     }
 
-    /// Lists a pod on a node, by key, and subtracts its requests from the free capacity.
+    /// Adds a pod to the node's list of pods, which is sorted by key, and subtracts its requests from the node's free amounts.
     pub(super) fn put_on_node(&mut self, index: PodIndex, node: NodeIndex, requests: &Resources) {
         let pods = &self.pods;
         let Some(key) = pods.get(index).map(|slot| &slot.pod.key) else { return };
@@ -50,14 +50,14 @@ impl Cluster {
             let at = slot.rows.partition_point(|(other, _)| before(*other));
             slot.rows.insert(at, (index, Row::default()));
         }
-        self.use_node(node, requests, 1);
+        self.change_usage(node, requests, 1);
     }
 
-    /// Removes a pod from a node, and adds its requests to the free capacity.
+    /// Removes a pod from the node's list of pods, and adds its requests to the node's free amounts.
     pub(super) fn take_from_node(&mut self, index: PodIndex, node: NodeIndex, requests: &Resources) {
         if let Some(slot) = self.nodes.get_mut(node) {
             slot.rows.retain(|(pod, _)| *pod != index);
         }
-        self.use_node(node, requests, -1);
+        self.change_usage(node, requests, -1);
     }
 }

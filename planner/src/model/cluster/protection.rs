@@ -25,9 +25,9 @@ impl std::fmt::Display for Protection {
     }
 }
 
-/// The namespaces that are protected, by name.
+/// The namespaces that are protected from eviction, by name, and those in which pods can be critical add-ons.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shelter {
+pub(super) struct ProtectedNamespaces {
     listed: BTreeSet<String>,
     annotated: BTreeSet<String>,
     /// Namespaces in which an annotation makes a pod a critical add-on; `None` while critical add-ons are not enabled.
@@ -35,17 +35,18 @@ pub(super) struct Shelter {
 }
 
 impl Cluster {
-    /// Sets the namespaces whose pods are protected whatever their annotations are. They need not exist.
+    /// Sets the namespaces whose pods are never evicted, whatever their annotations are (chart value `victims.protectedNamespaces`). The
+    /// namespaces need not exist.
     pub fn protect_namespaces(&mut self, names: BTreeSet<String>) {
-        let old = std::mem::replace(&mut self.shelter.listed, names);
-        let changed: Vec<String> = old.symmetric_difference(&self.shelter.listed).cloned().collect();
+        let old = std::mem::replace(&mut self.protected_namespaces.listed, names);
+        let changed: Vec<String> = old.symmetric_difference(&self.protected_namespaces.listed).cloned().collect();
         changed.iter().for_each(|namespace| self.renew_namespace(namespace));
     }
 
-    /// Ends the protection of one namespace, to find out what it costs.
+    /// Ends the protection of one namespace, listed or annotated, to find out what the protection costs.
     pub fn unprotect_namespace(&mut self, name: &str) {
-        let was_listed = self.shelter.listed.remove(name);
-        if self.shelter.annotated.remove(name) || was_listed {
+        let was_listed = self.protected_namespaces.listed.remove(name);
+        if self.protected_namespaces.annotated.remove(name) || was_listed {
             self.renew_namespace(name);
         }
     }
@@ -53,21 +54,22 @@ impl Cluster {
     /// Sets the namespaces in which an annotation makes a pod a critical add-on. A critical add-on is then not a potential victim, except
     /// of another one. `None` if critical add-ons are not enabled.
     pub fn protect_critical_addons(&mut self, namespaces: Option<BTreeSet<String>>) {
-        if self.shelter.critical != namespaces {
-            self.shelter.critical = namespaces;
+        if self.protected_namespaces.critical != namespaces {
+            self.protected_namespaces.critical = namespaces;
             let bound = self.pod_index.values().copied().filter(|index| self.row(*index).node.is_some()).collect();
             self.renew_pods(bound);
         }
     }
 
-    /// Returns true if a pod is a critical add-on, where these are enabled.
+    /// Returns true if critical add-ons are enabled and the pod is one: by its priority, or by an annotation in one of the namespaces that
+    /// permit it.
     pub fn is_critical_addon(&self, pod: &Pod) -> bool {
-        self.shelter.critical.as_ref().is_some_and(|namespaces| pod.is_critical_addon(namespaces))
+        self.protected_namespaces.critical.as_ref().is_some_and(|namespaces| pod.is_critical_addon(namespaces))
     }
 
     /// Returns why pods of a namespace are protected from eviction; `None` if they are not.
     pub fn protection(&self, namespace: &str) -> Option<Protection> {
-        let Shelter { listed, annotated, .. } = &self.shelter;
+        let ProtectedNamespaces { listed, annotated, .. } = &self.protected_namespaces;
         // Most clusters have no protected namespaces, and this is called for every pod.
         if !listed.is_empty() && listed.contains(namespace) {
             Some(Protection::Listed)
@@ -78,11 +80,12 @@ impl Cluster {
         }
     }
 
-    /// Records whether a namespace is annotated. Returns true if that changed.
+    /// Records whether a namespace has the annotation that protects its pods from eviction; `object` is its newest version, `None` if it
+    /// was deleted. Returns true if that changed.
     pub(super) fn note_annotation(&mut self, name: &str, object: Option<&Namespace>) -> bool {
         let annotations = object.and_then(|object| object.metadata.annotations.as_ref());
         let asks = annotations.and_then(|a| a.get(keys::ANNOTATION_NEVER_EVICT)).is_some_and(|value| value == "true");
-        let annotated = &mut self.shelter.annotated;
+        let annotated = &mut self.protected_namespaces.annotated;
         let changed = if asks { annotated.insert(name.to_owned()) } else { annotated.remove(name) };
         if changed {
             self.renew_namespace(name);
@@ -90,13 +93,13 @@ impl Cluster {
         changed
     }
 
-    /// Recomputes the roles of the pods in a namespace.
+    /// Recomputes the summary rows (`Row`) of the bound pods in a namespace, after its protection from eviction changed.
     fn renew_namespace(&mut self, namespace: &str) {
         let pods = self.bound_in(namespace).collect();
         self.renew_pods(pods);
     }
 
-    /// Recomputes the rows of these pods, and of the groups that are disrupted together with them.
+    /// Recomputes the summary rows (`Row`) of these pods; if the group of such a pod is disrupted together, those of all its members.
     fn renew_pods(&mut self, pods: Vec<PodIndex>) {
         let mut groups: BTreeSet<GroupIndex> = BTreeSet::new();
         for index in pods {

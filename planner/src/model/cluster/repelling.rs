@@ -14,7 +14,7 @@ pub(super) struct Repelling {
 }
 
 impl Cluster {
-    /// Updates the counts for a pod whose row changes.
+    /// Updates the index of bound pods with required anti-affinity after the summary row of a pod changed from `old` to `new`.
     pub(super) fn count_repelling(&mut self, index: PodIndex, old: &Row, new: &Row) {
         if (old.node, old.class) == (new.node, new.class) {
             return;
@@ -42,7 +42,7 @@ impl Cluster {
         self.repelling.classes.keys().filter_map(|id| Some((*id, self.kinds.get(*id)?.as_ref())))
     }
 
-    /// Returns the pods on nodes with required anti-affinity, by node; also on nodes that are not in the model.
+    /// Returns the bound pods with required anti-affinity, sorted by node; also those on nodes that are not in the model.
     #[allow(dead_code, reason = "for filters that count instead of looking")]
     pub(crate) fn repelling_pods(&self) -> impl Iterator<Item = (NodeIndex, PodIndex)> {
         self.repelling.pods.iter().copied()

@@ -39,7 +39,8 @@ impl Cluster {
         true
     }
 
-    /// Ends the reservation of a plan for the pod with this UID; a nomination of the pod counts again. Returns true if there was one.
+    /// Removes the reservation that a plan made for the pod with this UID; kube-scheduler's nomination of the pod counts again. Returns
+    /// true if there was such a reservation.
     pub fn unreserve(&mut self, uid: &str) -> bool {
         let removed = self.reservations.of_plans.remove(uid).is_some();
         if removed {
@@ -48,31 +49,32 @@ impl Cluster {
         removed
     }
 
-    /// Returns the number of pods for which plans have reserved capacity.
+    /// Returns the number of pods with a stored reservation of a plan, including withdrawn reservations, and pods that do not exist any
+    /// more.
     pub fn planned_reservations(&self) -> usize {
         self.reservations.of_plans.len()
     }
 
-    /// Returns the node, by name, on which a plan has reserved capacity for the pod with this UID, and the reservation; `None` if no plan
-    /// has.
+    /// Returns the reservation that a plan made for the pod with this UID, with the name of the node; `None` if there is none.
     pub fn reserved_for(&self, uid: &str) -> Option<(&str, Reservation)> {
         self.reservations.of_plans.get(uid).map(|(node, reservation)| (node.as_str(), *reservation))
     }
 
-    /// Returns true if the pod with this UID is nominated to this node.
+    /// Returns true if `status.nominatedNodeName` of the pod with this UID is this node.
     pub fn is_nominated(&self, uid: &str, node: &str) -> bool {
         let pod = self.pod_with_uid(uid).and_then(|index| self.pod_at(index));
         pod.is_some_and(|pod| pod.nominated_node.as_deref() == Some(node))
     }
 
-    /// Recomputes the reservation of the pod with this UID.
+    /// Recomputes the reservation that counts for the pod with this UID; does nothing if the model does not have the pod.
     fn renew_reservation_of(&mut self, uid: &str) {
         if let Some(index) = self.pod_with_uid(uid) {
             self.renew_reservation(index);
         }
     }
 
-    /// Recomputes what is set aside for a pod that was added or changed.
+    /// Recomputes the reservation that counts for a pod which was added or changed: that of a plan, or else its nomination. A pod that is
+    /// bound, has ended or terminates has none.
     pub(super) fn renew_reservation(&mut self, index: PodIndex) {
         let pod = self.pod_at(index).filter(|pod| pod.live() && !pod.bound());
         let found = pod.and_then(|pod| match self.reservations.of_plans.get(&pod.uid) {
@@ -83,12 +85,12 @@ impl Cluster {
         self.set_reservation(index, found);
     }
 
-    /// Forgets what is set aside for a pod that is removed.
+    /// Removes the reservation that counts for a pod, because the pod is removed. The stored reservation of a plan stays.
     pub(super) fn forget_reservation(&mut self, index: PodIndex) {
         self.set_reservation(index, None);
     }
 
-    /// Sets or removes the reservation of a pod, and records which nodes changed.
+    /// Sets the reservation that counts for a pod, or removes it (`None`), and logs the change of the nodes concerned.
     fn set_reservation(&mut self, index: PodIndex, reservation: Option<NodeReservation>) {
         let old = match &reservation {
             Some(reservation) => self.reservations.pods.insert(index, reservation.clone()),
@@ -116,14 +118,14 @@ impl Cluster {
         }
     }
 
-    /// Records that the reservations of a node changed.
+    /// Logs that the reservations on the node with this name changed.
     fn note_reserved(&mut self, node: &str) {
         if let Some(node) = self.node_index(node) {
             self.changes.note(Change::Pods(node));
         }
     }
 
-    /// Records that the reservations of a node changed, because the priority of a pod did for which capacity is set aside there.
+    /// Logs that the reservations on a node changed because the priority of this pod did, for which capacity of the node is reserved.
     pub(super) fn note_reservation(&mut self, index: PodIndex) {
         if let Some(node) = self.reservations.pods.get(&index).map(|reservation| reservation.node.clone()) {
             self.note_reserved(&node);
@@ -234,10 +236,10 @@ mod tests {
     fn every_change_of_a_reservation_is_a_change_of_its_nodes() {
         let mut cluster = cluster();
         let [n1, n2] = ["n1", "n2"].map(|node| cluster.node_index(node).unwrap());
-        let mut seen = cluster.changes();
+        let mut seen = cluster.mark_changes_read();
         let mut changed = |cluster: &Cluster| {
             let changes: Vec<Change> = cluster.changes_since(seen).unwrap().collect();
-            seen = cluster.changes();
+            seen = cluster.mark_changes_read();
             changes.into_iter().filter(|change| matches!(change, Change::Pods(_))).collect::<Vec<_>>()
         };
         upsert(&mut cluster, "u", Some("n1"), None);

@@ -27,13 +27,15 @@ impl Cluster {
         name.contains('/') && (name.contains("gpu") || name.starts_with("nvidia.com/mig-"))
     }
 
-    /// Returns the name of a resource number in the requests of a pod; for `UNOFFERED`, the first such name that the pod requests.
+    /// Returns the name of a resource number in a message about a pod; for `UNOFFERED` (all resources that no node offers), the first such
+    /// resource that the pod requests.
     pub(crate) fn resource_name_for<'a>(&'a self, pod: &'a Pod, id: ResourceId) -> &'a str {
         let unoffered = if id == UNOFFERED { pod.requests.unoffered().next() } else { None };
         unoffered.map_or(self.resource_name(id), |(name, _)| name)
     }
 
-    /// Returns the amount of a resource with its name; for `UNOFFERED`, the names and amounts that these pods request.
+    /// Returns names and amounts of resources for a message: the name of the resource `id` with `amount`; for `UNOFFERED` (all resources
+    /// that no node offers), each such resource that these pods request, with the sum of their requests.
     pub(crate) fn by_name<'p>(
         &self,
         id: ResourceId,
@@ -51,30 +53,32 @@ impl Cluster {
         amounts.into_iter().map(|(name, amount)| (name.to_owned(), amount)).collect()
     }
 
-    /// Records the resources without a number that a pod requests.
+    /// Adds a pod to the index of the resources that have no number: under the name of each such resource that it requests.
     pub(super) fn note_unnumbered(&mut self, index: PodIndex) {
         let Some(slot) = self.pods.get(index) else { return };
         for name in slot.pod.requests.unnumbered() {
-            self.askers.entry(name.clone()).or_default().insert(index);
+            self.requesters.entry(name.clone()).or_default().insert(index);
         }
     }
 
-    /// Removes these records of a pod that is removed.
+    /// Removes a pod that is removed from the model from the index of the resources that have no number.
     pub(super) fn forget_unnumbered(&mut self, index: PodIndex, pod: &Pod) {
         for name in pod.requests.unnumbered() {
-            if let Some(askers) = self.askers.get_mut(name) {
-                askers.remove(&index);
-                if askers.is_empty() {
-                    self.askers.remove(name);
+            if let Some(requesters) = self.requesters.get_mut(name) {
+                requesters.remove(&index);
+                if requesters.is_empty() {
+                    self.requesters.remove(name);
                 }
             }
         }
     }
 
-    /// Reads again the pods that request one of the names numbered from `first` on.
-    pub(super) fn number_askers(&mut self, first: usize) {
+    /// Recomputes the requirements of the pods that request a resource whose number is `first` or a higher one: these resources got their
+    /// numbers just now.
+    pub(super) fn update_requesters(&mut self, first: usize) {
         let names = self.names.since(first).iter();
-        let askers: BTreeSet<PodIndex> = names.filter_map(|name| self.askers.get(name)).flatten().copied().collect();
-        askers.into_iter().for_each(|pod| self.settle_again(pod));
+        let requesters: BTreeSet<PodIndex> =
+            names.filter_map(|name| self.requesters.get(name)).flatten().copied().collect();
+        requesters.into_iter().for_each(|pod| self.derive_fields_again(pod));
     }
 }

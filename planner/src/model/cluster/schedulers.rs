@@ -7,7 +7,7 @@ use crate::model::{Pod, PodIndex};
 use giveway_crds::scheduler_config::{Profile, SchedulerConfig};
 use std::collections::BTreeMap;
 
-/// The schedulers with a configuration, by name.
+/// The configuration of one scheduler: a profile of kube-scheduler.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Schedulers(BTreeMap<String, Scheduler>);
 
@@ -27,17 +27,18 @@ impl Schedulers {
 }
 
 impl Scheduler {
-    /// Returns true if it may not compare a request of some pod with what nodes offer.
+    /// Returns true if there are resources whose requests this scheduler does not compare with what nodes offer.
     pub(super) fn ignores_any(&self) -> bool {
         self.profile.ignores_any()
     }
 
-    /// Returns true if it does not compare requests of this resource with what nodes offer.
+    /// Returns true if this scheduler does not compare requests of this resource with what nodes offer.
     pub(super) fn ignores(&self, resource: &str) -> bool {
         self.profile.ignores(resource)
     }
 
-    /// Adds to `unknown`, as words, what is not known about the nodes on which this scheduler can place a pod.
+    /// Adds to `unknown`, as texts, what is not known about the nodes on which this scheduler can place the pod: resources that it ignores,
+    /// and its default topology spread constraints.
     pub(super) fn unknown(&self, pod: &Pod, unknown: &mut Vec<String>) {
         let name = &pod.scheduler_name;
         for resource in pod.requests.provided(Provider::Ignored) {
@@ -52,7 +53,8 @@ impl Scheduler {
 }
 
 impl Cluster {
-    /// Replaces the configuration of the schedulers. Schedulers that it does not name have none.
+    /// Replaces the configurations of all schedulers, and recomputes the requirements of all pods. Schedulers that `config` does not name
+    /// have none.
     pub fn configure_schedulers(&mut self, config: &SchedulerConfig) {
         let scheduler = |profile: &Profile| Scheduler {
             added_affinity: profile.added_affinity.as_ref().map(node_terms),
@@ -61,6 +63,6 @@ impl Cluster {
         let schedulers = config.profiles.iter().map(|(name, profile)| (name.clone(), scheduler(profile)));
         self.schedulers = Schedulers(schedulers.collect());
         let pods: Vec<PodIndex> = self.pod_index.values().copied().collect();
-        pods.into_iter().for_each(|pod| self.settle_again(pod));
+        pods.into_iter().for_each(|pod| self.derive_fields_again(pod));
     }
 }

@@ -8,11 +8,11 @@ use crate::model::resources::Provider;
 use crate::model::{Pod, PodIndex};
 
 impl Cluster {
-    /// Fills in the fields of a pod that depend on other objects: its volumes, ResourceClaims and scheduler, and the features and resources
-    /// of nodes.
-    pub(super) fn settle(&self, pod: &mut Pod) {
+    /// Computes the fields of a pod that depend on other objects: what its volumes, ResourceClaims and scheduler require, and which of its
+    /// requests nodes can offer.
+    pub(super) fn derive_fields(&self, pod: &mut Pod) {
         let scheduler = self.schedulers.get(&pod.scheduler_name);
-        self.settle_providers(pod, scheduler);
+        self.derive_providers(pod, scheduler);
         let mut required = self.required_by_claims(pod);
         self.required_by_devices(pod, &mut required);
         Devices::unknown(pod, &mut required.unknown);
@@ -49,9 +49,9 @@ impl Cluster {
         }
     }
 
-    /// Fills in which requests are compared with what nodes offer. A pod on a node uses what the node offers, also of a resource that its
-    /// scheduler ignores.
-    fn settle_providers(&self, pod: &mut Pod, scheduler: Option<&Scheduler>) {
+    /// Determines which requests of a pod are compared with what nodes offer, and which ones its scheduler ignores or devices may provide.
+    /// A pod on a node uses what the node offers, also of a resource that its scheduler ignores.
+    fn derive_providers(&self, pod: &mut Pod, scheduler: Option<&Scheduler>) {
         let is_pending = !pod.bound();
         let may_ignore = is_pending && scheduler.is_some_and(Scheduler::ignores_any);
         if !may_ignore && pod.requests.unnumbered().next().is_none() {
@@ -66,23 +66,23 @@ impl Cluster {
         }
     }
 
-    /// Computes again what pods that need node features require, if nodes declare features now and did not before (`were_compared`), or the
-    /// other way round.
-    pub(super) fn settle_features(&mut self, were_compared: bool) {
+    /// Recomputes the requirements of the pods that need kubelet features if nodes declare features now and did not before (`were_compared`
+    /// is false), or the other way round.
+    pub(super) fn node_features_changed(&mut self, were_compared: bool) {
         if were_compared == (self.declaring > 0) {
             return;
         }
         let pods = self.pod_index.values().copied();
         let pods: Vec<PodIndex> =
             pods.filter(|pod| self.pod_at(*pod).is_some_and(|pod| !pod.features.is_empty())).collect();
-        pods.into_iter().for_each(|pod| self.settle_again(pod));
+        pods.into_iter().for_each(|pod| self.derive_fields_again(pod));
     }
 
-    /// Computes again what a pod requires, after an object changed on which that depends.
-    pub(super) fn settle_again(&mut self, index: PodIndex) {
+    /// Recomputes the fields of a pod that depend on other objects ([`Self::derive_fields`]) after one of these objects changed.
+    pub(super) fn derive_fields_again(&mut self, index: PodIndex) {
         let Some(known) = self.pod_at(index) else { return };
         let mut pod = known.clone();
-        self.settle(&mut pod);
+        self.derive_fields(&mut pod);
         if pod != *known {
             self.drop_pod(&pod.key);
             self.insert_pod(pod);

@@ -7,9 +7,9 @@ use crate::model::{CacheSlot, ClassId, EquivalenceClass, Pod, PodIndex, Role, Ro
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How many pods and units there are at every priority.
+/// How many pods, and how many units of eviction (single pods and whole groups), there are at every priority.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Levels {
+pub(super) struct PriorityCounts {
     /// Bound pods that are not leaving, by the priority of their unit.
     pods: BTreeMap<i32, usize>,
     /// Those of them whose namespace is protected.
@@ -22,7 +22,7 @@ pub(super) struct Levels {
     units: BTreeMap<i32, usize>,
 }
 
-/// Counts a level once more (`more`), or once less.
+/// Counts one more under the key `level` if `more`, otherwise one less; a key that reaches 0 is removed.
 fn count<L: Ord + Copy>(levels: &mut BTreeMap<L, usize>, level: L, more: bool) {
     let pods = levels.entry(level).or_default();
     *pods = if more { *pods + 1 } else { pods.saturating_sub(1) };
@@ -31,15 +31,15 @@ fn count<L: Ord + Copy>(levels: &mut BTreeMap<L, usize>, level: L, more: bool) {
     }
 }
 
-impl Levels {
-    /// Counts the unit of a group with the priority `now` instead of its earlier unit with the priority `before`; `None` if there is or was
-    /// none.
+impl PriorityCounts {
+    /// Counts the unit of eviction of a group under the priority `now` instead of `before`; `None` if the group has no such unit now, or
+    /// had none before.
     pub(super) fn replace_unit(&mut self, before: Option<i32>, now: Option<i32>) {
         before.into_iter().for_each(|priority| count(&mut self.units, priority, false));
         now.into_iter().for_each(|priority| count(&mut self.units, priority, true));
     }
 
-    /// Adds a pod with this row to the numbers by priority (`more`), or subtracts it.
+    /// Adds the pod with this summary row to the numbers by priority if `more`, otherwise subtracts it.
     fn count_row(&mut self, row: &Row, more: bool) {
         if row.node.is_some() && row.role != Role::Leaves {
             count(&mut self.pods, row.priority, more);
@@ -60,14 +60,16 @@ impl Levels {
 }
 
 impl Cluster {
-    /// Updates the row of a pod that was added, if its group is not disrupted together.
+    /// Recomputes the summary row of a pod as that of a single pod, which is not evicted with its group. `class` is the pod's equivalence
+    /// class.
     pub(super) fn renew_pod(&mut self, index: PodIndex, class: ClassId) {
         if let Some(row) = self.row_alone(index, class) {
             self.set_row(index, row);
         }
     }
 
-    /// Returns the row of a pod that would be evicted by itself, and not with its group; `None` if the pod is not in the model.
+    /// Returns the summary row that a pod has if it is evicted by itself, and not with its group; `None` if the pod is not in the model.
+    /// `class` is the pod's equivalence class.
     pub(super) fn row_alone(&self, index: PodIndex, class: ClassId) -> Option<Row> {
         let slot = self.pods.get(index)?;
         let pod = &slot.pod;
@@ -87,12 +89,13 @@ impl Cluster {
             budgeted: !slot.budgets.is_empty(),
             unstarted: pod.unstarted(),
             ready: pod.ready,
-            given: pod.given(),
+            rescue_class: pod.rescue_class(),
             barred_below: pod.threshold.filter(|_| slot.is_selected_by_several_budgets()).unwrap_or(i32::MIN),
         })
     }
 
-    /// Replaces the row of a pod, and updates everything that is derived from rows: counts by priority, sums by node, and the change log.
+    /// Replaces the summary row of a pod, and updates everything that is derived from rows: counts by priority, sums by node, and the log
+    /// of changes.
     pub(super) fn set_row(&mut self, index: PodIndex, row: Row) {
         let at = index as usize;
         if self.rows.len() <= at {
@@ -111,8 +114,8 @@ impl Cluster {
         if row.node.is_none() && row.priority != old.priority {
             self.note_reservation(index);
         }
-        self.levels.count_row(&old, false);
-        self.levels.count_row(&row, true);
+        self.priority_counts.count_row(&old, false);
+        self.priority_counts.count_row(&row, true);
         self.count_evictable(&old, false);
         self.count_evictable(&row, true);
         for node in [old.node, row.node.filter(|node| Some(*node) != old.node)].into_iter().flatten() {
@@ -121,7 +124,7 @@ impl Cluster {
         self.budgets_changed(index);
     }
 
-    /// Adds a pod to what evictions free on its node (`more`), or subtracts it.
+    /// Adds the pod with this summary row to the sums over the evictable pods of its node if `more`, otherwise subtracts it.
     fn count_evictable(&mut self, row: &Row, more: bool) {
         if let Some(slot) = row.node.and_then(|node| self.nodes.get_mut(node))
             && let Some(class) = self.kinds.get(row.class)
@@ -130,27 +133,27 @@ impl Cluster {
         }
     }
 
-    /// Records that a pod counts differently for its budgets.
+    /// Logs that the budgets of a pod changed, because the pod counts differently for them.
     pub(super) fn budgets_changed(&mut self, index: PodIndex) {
         for budget in self.pods.get(index).map_or(&[][..], |slot| &slot.budgets) {
             self.changes.note(Change::Budget(*budget));
         }
     }
 
-    /// Returns true if a plan of a preemptor with this priority may evict a pod, as far as the pod, its group and its namespace say. Whether
-    /// budgets allow it depends on the other victims.
+    /// Returns true if a plan of a preemptor with this priority may evict a pod, as far as the pod, its group and its namespace say.
+    /// Whether budgets allow it depends on the other victims.
     pub fn is_potential_victim(&self, pod: &Pod, priority: i32) -> bool {
         let Some(index) = self.pod_index(&pod.key) else { return false };
         let row = self.row(index);
         matches!(row.role, Role::Evictable(_)) && row.priority < priority && row.barred_below <= priority
     }
 
-    /// Returns the slot in which other layers cache results about this model.
+    /// Returns the slot in which other modules cache results about this model.
     pub(crate) fn memory(&self) -> &CacheSlot {
         &self.memory
     }
 
-    /// Returns the row of a pod; the default, which has no node, for an index without a pod.
+    /// Returns the summary row of a pod; the default row, which has no node, if there is no pod with this index.
     pub(crate) fn row(&self, index: PodIndex) -> Row {
         self.rows.get(index as usize).copied().unwrap_or_default()
     }
@@ -160,12 +163,13 @@ impl Cluster {
         self.kinds.get(id)
     }
 
-    /// Returns one more than the largest number of an equivalence class: the length of a list by class.
+    /// Returns one more than the largest number of an equivalence class of pods: the length of a list with an entry for each class number.
     pub(crate) fn class_bound(&self) -> usize {
         self.kinds.bound()
     }
 
-    /// Returns the pods that are evicted together as one unit; `None` if the unit does not exist.
+    /// Returns the unit of eviction (a single pod, or all pods of a group that is disrupted together) to which this reference points;
+    /// `None` if it does not exist.
     pub(crate) fn unit(&self, unit: UnitRef) -> Option<Unit<'_>> {
         match unit {
             UnitRef::Pod(index) => {
@@ -197,31 +201,31 @@ impl Cluster {
         }
     }
 
-    /// Returns the number of units with a priority below this one.
+    /// Returns the number of units of eviction (single pods and whole groups) with a priority below this one.
     pub(crate) fn units_below(&self, priority: i32) -> usize {
-        self.levels.units.range(..priority).map(|(_, units)| units).sum()
+        self.priority_counts.units.range(..priority).map(|(_, units)| units).sum()
     }
 
     /// Returns the number of bound pods with a priority below this one that are not leaving.
     pub(crate) fn pods_below(&self, priority: i32) -> usize {
-        self.levels.pods.range(..priority).map(|(_, pods)| pods).sum()
+        self.priority_counts.pods.range(..priority).map(|(_, pods)| pods).sum()
     }
 
     /// Returns the number of critical add-ons with a priority below this one.
     pub(crate) fn critical_below(&self, priority: i32) -> usize {
-        self.levels.critical.range(..priority).map(|(_, pods)| pods).sum()
+        self.priority_counts.critical.range(..priority).map(|(_, pods)| pods).sum()
     }
 
-    /// Returns the number of pods with a priority below this one that a preemptor of this priority may not evict,
-    /// because their threshold is higher and several budgets select a pod of their unit.
+    /// Returns the number of pods with a priority below this one that a preemptor of this priority may not evict, because their threshold
+    /// is higher and several budgets select a pod of their unit of eviction.
     pub(crate) fn barred_below(&self, priority: i32) -> usize {
-        let below = self.levels.barred.range(..(priority, i32::MIN));
+        let below = self.priority_counts.barred.range(..(priority, i32::MIN));
         below.filter(|((_, barred), _)| *barred > priority).map(|(_, pods)| pods).sum()
     }
 
     /// Returns the number of pods with a priority below this one that are not evicted because their namespace is
     /// protected.
     pub(crate) fn protected_below(&self, priority: i32) -> usize {
-        self.levels.protected.range(..priority).map(|(_, pods)| pods).sum()
+        self.priority_counts.protected.range(..priority).map(|(_, pods)| pods).sum()
     }
 }

@@ -10,7 +10,7 @@ mod weight;
 use crate::api::{Fate, Step};
 use crate::filters::{Occupancy, Rank};
 use crate::limits::ADDON_NODE_LOOKS;
-use crate::model::{ClassId, Given, Labels, ObjectKey, Pod, PodIndex, ResourceId, UnitKind};
+use crate::model::{ClassId, Labels, ObjectKey, Pod, PodIndex, RescueClass, ResourceId, UnitKind};
 use crate::problem::{Effort, Elsewhere, Problem, UnitIndex};
 use crate::search::missing::{put_back, subtract};
 use std::collections::{BTreeMap, BTreeSet};
@@ -309,10 +309,10 @@ impl<'a> VictimSearch<'_, 'a> {
 
     /// Returns true if the pod gets a shorter grace period than its own.
     fn is_shortened(&self, index: PodIndex) -> bool {
-        match self.problem.cluster.row(index).given {
-            Given::Short => false,
-            Given::Long => true,
-            Given::Special => self.problem.cluster.pod_at(index).is_some_and(crate::api::is_shortened),
+        match self.problem.cluster.row(index).rescue_class {
+            RescueClass::Short => false,
+            RescueClass::Long => true,
+            RescueClass::Special => self.problem.cluster.pod_at(index).is_some_and(crate::api::is_shortened),
         }
     }
 

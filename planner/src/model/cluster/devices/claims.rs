@@ -29,7 +29,8 @@ impl Claim {
 }
 
 impl Cluster {
-    /// Adds what the claims of devices of a pod require.
+    /// Adds to `required` the devices that a pod needs because of its ResourceClaims: for a bound pod those on its node that are reserved
+    /// for it alone, for a pending pod those that its claims ask for. What cannot be counted becomes `missing` or `unknown`.
     pub(in crate::model::cluster) fn required_by_devices(&self, pod: &Pod, required: &mut Required) {
         let mut counts: BTreeMap<SmolStr, i128> = BTreeMap::new();
         if pod.bound() {
@@ -63,10 +64,12 @@ impl Cluster {
         }
     }
 
-    /// Returns the drivers of the devices that a pod without a node needs for a claim, each with the number of devices.
+    /// Returns the devices that a pending pod needs for one of its ResourceClaims: the names of their drivers, each with a number of
+    /// devices.
     ///
     /// # Errors
-    /// The claim or its class does not exist, or it asks for more than a number of devices.
+    /// `Missing` if the claim or its DeviceClass does not exist yet. `Unknown` if the devices cannot be counted: the claim is not the pod's
+    /// own, is allocated already, or asks for more than a number of devices of one driver.
     fn devices_for(&self, pod: &Pod, claim: &DeviceClaimRef) -> Result<Vec<(SmolStr, i128)>, Uncounted> {
         let DeviceClaimRef::Own(name) = claim else { return Err(Uncounted::Unknown) };
         let made = name.as_ref().map(|name| ObjectKey::new(&pod.key.namespace, name));
@@ -115,8 +118,8 @@ impl Cluster {
         true
     }
 
-    /// Updates the pods and nodes that a change of a ResourceClaim affects; `versions` are the claim before and
-    /// after.
+    /// Updates indexes, pods and nodes after a ResourceClaim changed; `versions` are the claim before and after the change, `None` if it
+    /// does not exist then.
     fn resource_claim_changed(&mut self, key: &ObjectKey, versions: [Option<Claim>; 2]) {
         let (mut pods, mut nodes) = (BTreeSet::new(), BTreeSet::new());
         for (claim, is_new) in versions.into_iter().zip([false, true]) {
@@ -124,18 +127,19 @@ impl Cluster {
             let devices = &mut self.devices;
             nodes.extend(claim.allocated.iter().filter_map(|pool| devices.node_of(pool).cloned()));
             for pool in claim.allocated {
-                enlist(&mut devices.claims_on, pool, key, is_new);
+                set_index_entry(&mut devices.claims_on, pool, key, is_new);
             }
             if let Some(holder) = &claim.holder {
-                enlist(&mut devices.held, holder.clone(), key, is_new);
+                set_index_entry(&mut devices.held, holder.clone(), key, is_new);
             }
             pods.extend(claim.owner.into_iter().chain(claim.holder));
         }
-        pods.iter().for_each(|uid| self.settle_pod_of(uid));
+        pods.iter().for_each(|uid| self.derive_fields_of_uid(uid));
         nodes.iter().for_each(|node| self.recount(node));
     }
 
-    /// Counts again on the nodes of the devices that a pod holds, which was added, removed, bound, or has ended.
+    /// Counts devices again on the nodes of those devices that ResourceClaims reserve for the pod with this UID alone. Called when this pod
+    /// was added, removed or bound, or has ended.
     pub(in crate::model::cluster) fn recount_held(&mut self, uid: &str) {
         let held = self.devices.held.get(uid).into_iter().flatten();
         let pools = held.filter_map(|claim| self.devices.claims.get(claim)).flat_map(|claim| &claim.allocated);
@@ -143,40 +147,46 @@ impl Cluster {
         nodes.iter().for_each(|node| self.recount(node));
     }
 
-    /// Computes again what all ResourceClaims require from the pods that they were created or are reserved for.
-    pub(super) fn settle_claims(&mut self) {
+    /// Recomputes the requirements of all pods for which a ResourceClaim was created or is reserved.
+    pub(super) fn update_users_of_resource_claims(&mut self) {
         let claims: Vec<ObjectKey> = self.devices.claims.keys().cloned().collect();
-        claims.iter().for_each(|claim| self.settle_claim(claim));
+        claims.iter().for_each(|claim| self.update_users_of_resource_claim(claim));
     }
 
-    /// Updates the pods after a change of a DeviceClass: those with ResourceClaims, and also those whose claims do not
-    /// exist if [claims are read](Devices::are_read) now and were not before (`were_read`), or the other way round.
-    pub(super) fn settle_class(&mut self, were_read: bool) {
-        self.settle_claims();
+    /// Recomputes the requirements of the pods with ResourceClaims after a DeviceClass changed. `were_read` is the value of
+    /// [`Devices::are_read`] before the change: if it differs now, pods whose claims do not exist are included.
+    pub(super) fn device_class_changed(&mut self, were_read: bool) {
+        self.update_users_of_resource_claims();
         if self.devices.are_read() != were_read {
             let asking = self.pods().filter(|pod| !pod.device_claims.is_empty());
             let asking: Vec<SmolStr> = asking.map(|pod| pod.uid.clone()).collect();
-            asking.iter().for_each(|uid| self.settle_pod_of(uid));
+            asking.iter().for_each(|uid| self.derive_fields_of_uid(uid));
         }
     }
 
-    /// Computes again what a ResourceClaim requires from the pods that it was created or is reserved for.
-    pub(super) fn settle_claim(&mut self, key: &ObjectKey) {
+    /// Recomputes the requirements of the pods for which this ResourceClaim was created or is reserved.
+    pub(super) fn update_users_of_resource_claim(&mut self, key: &ObjectKey) {
         let Some(claim) = self.devices.claims.get(key) else { return };
         let pods: BTreeSet<SmolStr> = claim.owner.iter().chain(&claim.holder).cloned().collect();
-        pods.iter().for_each(|uid| self.settle_pod_of(uid));
+        pods.iter().for_each(|uid| self.derive_fields_of_uid(uid));
     }
 
-    /// Computes again what the claims of the pod with this UID require.
-    fn settle_pod_of(&mut self, uid: &str) {
+    /// Recomputes the requirements of the pod with this UID; does nothing if the model does not have it.
+    fn derive_fields_of_uid(&mut self, uid: &str) {
         if let Some(index) = self.pod_with_uid(uid) {
-            self.settle_again(index);
+            self.derive_fields_again(index);
         }
     }
 }
 
-/// Adds a claim to the entry `at` of an index (`is_new`), or removes it.
-fn enlist<K: Ord + Clone>(index: &mut BTreeMap<K, BTreeSet<ObjectKey>>, at: K, claim: &ObjectKey, is_new: bool) {
+/// Adds a claim to the set that an index has for the key `at` if `is_new`, otherwise removes it. A set that becomes empty is removed from
+/// the index.
+fn set_index_entry<K: Ord + Clone>(
+    index: &mut BTreeMap<K, BTreeSet<ObjectKey>>,
+    at: K,
+    claim: &ObjectKey,
+    is_new: bool,
+) {
     let claims = index.entry(at.clone()).or_default();
     let _ = if is_new { claims.insert(claim.clone()) } else { claims.remove(claim) };
     if claims.is_empty() {

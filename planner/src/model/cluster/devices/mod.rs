@@ -36,7 +36,7 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    /// Returns true if a DeviceClass provides this extended resource.
+    /// Returns true if a DeviceClass provides this extended resource by devices (KEP-5004).
     pub(super) fn serves(&self, resource: &str) -> bool {
         self.served.contains_key(resource)
     }
@@ -47,7 +47,7 @@ impl Devices {
         !self.classes.is_empty()
     }
 
-    /// Adds to `unknown`, as words, the extended resources that a pod requests and that only devices can provide.
+    /// Adds to `unknown` a text for each extended resource that a pod requests and that only devices can provide.
     pub(super) fn unknown(pod: &Pod, unknown: &mut Vec<String>) {
         for resource in pod.requests.provided(Provider::Devices) {
             unknown.push(format!("devices for {resource} (dynamic resource allocation), which no node offers itself"));
@@ -67,8 +67,8 @@ impl Cluster {
         self.forget_device_class(name);
         let resource = class.resource.clone();
         self.devices.classes.insert(name.into(), class);
-        self.serve(name, resource, true);
-        self.settle_class(were_read);
+        self.set_provided_by(name, resource, true);
+        self.device_class_changed(were_read);
         true
     }
 
@@ -77,48 +77,50 @@ impl Cluster {
         let were_read = self.devices.are_read();
         let was_there = self.forget_device_class(name);
         if was_there {
-            self.settle_class(were_read);
+            self.device_class_changed(were_read);
         }
         was_there
     }
 
-    /// Removes a DeviceClass, without updating pods with ResourceClaims. Returns whether it was there.
+    /// Removes a DeviceClass and the extended resources that it provides, without updating the pods with ResourceClaims. Returns true if
+    /// the model had it.
     fn forget_device_class(&mut self, name: &str) -> bool {
         let Some(class) = self.devices.classes.remove(name) else { return false };
-        self.serve(name, class.resource, false);
+        self.set_provided_by(name, class.resource, false);
         true
     }
 
-    /// Records that a DeviceClass provides an extended resource besides its implicit one (`more`), or no longer does, and updates the pods
-    /// that request it.
-    fn serve(&mut self, class: &str, resource: Option<SmolStr>, more: bool) {
+    /// Records that a DeviceClass provides `resource`, if it is set, and the implicit extended resource of the class (`more`), or no longer
+    /// does (`more` is false). Recomputes the requirements of the pods that request one of these resources.
+    fn set_provided_by(&mut self, class: &str, resource: Option<SmolStr>, more: bool) {
         for name in resource.into_iter().chain([SmolStr::from(format!("{IMPLICIT_RESOURCE}{class}"))]) {
             let classes = self.devices.served.entry(name.clone()).or_default();
             *classes = if more { *classes + 1 } else { classes.saturating_sub(1) };
             if *classes == 0 {
                 self.devices.served.remove(&name);
             }
-            let pods: Vec<PodIndex> = self.askers.get(&name).into_iter().flatten().copied().collect();
-            pods.into_iter().for_each(|pod| self.settle_again(pod));
+            let pods: Vec<PodIndex> = self.requesters.get(&name).into_iter().flatten().copied().collect();
+            pods.into_iter().for_each(|pod| self.derive_fields_again(pod));
         }
     }
 
-    /// Returns the names of the device classes that are known.
+    /// Returns the names of the DeviceClasses in the model.
     pub fn device_classes(&self) -> impl Iterator<Item = &SmolStr> {
         self.devices.classes.keys()
     }
 
-    /// Returns the names of the slices that are known.
+    /// Returns the names of the ResourceSlices in the model.
     pub fn resource_slices(&self) -> impl Iterator<Item = &SmolStr> {
         self.devices.slices.keys()
     }
 
-    /// Returns the keys of the claims of devices that are known.
+    /// Returns the keys of the ResourceClaims in the model.
     pub fn resource_claims(&self) -> impl Iterator<Item = &ObjectKey> {
         self.devices.claims.keys()
     }
 
-    /// Returns true if a DeviceClass serves a resource, so that a node that offers none of it may provide it by devices.
+    /// Returns true if a DeviceClass provides the resource with this number, so that a node that offers none of it may provide it by
+    /// devices.
     pub(crate) fn is_served(&self, id: ResourceId) -> bool {
         !self.devices.served.is_empty() && self.devices.serves(self.resource_name(id))
     }

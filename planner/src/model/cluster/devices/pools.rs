@@ -9,7 +9,7 @@ use giveway_crds::devices::ResourceSlice;
 use smol_str::SmolStr;
 use std::collections::BTreeSet;
 
-/// A pool of devices.
+/// A pool of devices of one driver (DRA), which one or more ResourceSlices describe.
 #[derive(Clone, Debug)]
 pub(super) struct Pool {
     slices: BTreeSet<SmolStr>,
@@ -22,17 +22,20 @@ pub(super) struct Pool {
 }
 
 impl Devices {
-    /// Returns true if all devices of a driver are counted.
+    /// Returns true if all devices of a DRA driver are counted: each of its pools is on one node, and all devices of the pool can be
+    /// counted.
     pub(super) fn are_counted(&self, driver: &str) -> bool {
         !self.uncounted.contains_key(driver)
     }
 
-    /// Returns the name of the node that has a pool; `None` if several nodes can use it, or there is no such pool.
+    /// Returns the name of the node that has a pool of devices; `None` if there is no such pool, several nodes can use it, or its devices
+    /// are not counted.
     pub(super) fn node_of(&self, pool: &PoolKey) -> Option<&SmolStr> {
         self.pools.get(pool)?.node.as_ref()
     }
 
-    /// Returns the pool that these slices describe, by the newest generation among them; `None` without any.
+    /// Returns the pool of devices that these ResourceSlices describe, by the newest generation among them. It has 0 devices if slices of
+    /// that generation are missing. `None` if the model has none of these slices.
     fn pool(&self, slices: BTreeSet<SmolStr>) -> Option<Pool> {
         let known = || slices.iter().filter_map(|name| self.slices.get(name));
         let newest = known().map(|slice| slice.generation).max()?;
@@ -44,7 +47,7 @@ impl Devices {
         Some(Pool { node: node.filter(|_| is_simple), devices, is_simple, slices })
     }
 
-    /// Stores a pool instead of an earlier one in the indexes.
+    /// Updates the indexes of pools after the pool `key` changed from `old` to `new`; `None` if it did not exist, or does not any more.
     fn index_pool(&mut self, key: &PoolKey, old: Option<&Pool>, new: Option<&Pool>) {
         for (pool, is_new) in [(old, false), (new, true)] {
             let Some(pool) = pool else { continue };
@@ -90,7 +93,8 @@ impl Cluster {
         true
     }
 
-    /// Computes a pool again after one of its slices was added or changed, or (`is_there` false) is not a part of it any more.
+    /// Builds a pool of devices again after its ResourceSlice `slice` was added or changed (`is_there`), or does not belong to the pool any
+    /// more (`is_there` is false). Updates the nodes, and the pods with ResourceClaims, that depend on the pool.
     fn renew_pool(&mut self, key: &PoolKey, slice: &str, is_there: bool) {
         let devices = &mut self.devices;
         let old = devices.pools.remove(key);
@@ -105,10 +109,10 @@ impl Cluster {
             devices.pools.insert(key.clone(), pool);
         }
         if self.start_counting(Counted::Devices(key.driver.clone())) || is_other {
-            self.settle_claims();
+            self.update_users_of_resource_claims();
         } else if before != now {
             let claims: Vec<_> = self.devices.claims_on.get(key).into_iter().flatten().cloned().collect();
-            claims.iter().for_each(|claim| self.settle_claim(claim));
+            claims.iter().for_each(|claim| self.update_users_of_resource_claim(claim));
         }
         let nodes: BTreeSet<SmolStr> = before.into_iter().chain(now).collect();
         nodes.iter().for_each(|node| self.recount(node));
@@ -131,7 +135,8 @@ impl Cluster {
         keys.map(free).sum()
     }
 
-    /// Returns true if the claim is reserved for one pod alone, and that pod runs on the node with this name.
+    /// Returns true if the ResourceClaim is reserved for exactly one pod, and that pod is bound to the node with this name and has not
+    /// ended.
     fn is_held_on(&self, claim: &Claim, node: &str) -> bool {
         let holder = claim.holder.as_deref().and_then(|uid| self.pod_at(self.pod_with_uid(uid)?));
         holder.is_some_and(|pod| !pod.ended() && pod.node.as_deref() == Some(node))

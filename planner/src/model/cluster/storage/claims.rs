@@ -26,7 +26,7 @@ pub(in crate::model::cluster) struct Required {
 }
 
 impl Required {
-    /// Adds one to a counted resource that the pod needs.
+    /// Adds 1 to the amount that the pod needs of this counted resource; does nothing for `None`.
     fn count(&mut self, id: Option<ResourceId>) {
         if let Some(id) = id {
             *self.counted.entry(id).or_default() += 1;
@@ -34,20 +34,22 @@ impl Required {
     }
 }
 
-/// The pods that use a claim that only one pod may use, or whose volume is not made yet.
+/// Which pods use a claim that only one pod may use, or whose volume is not made yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct OnePod {
+struct ClaimUse {
     /// The pod on a node that uses it, if only one pod may.
     user: Option<PodIndex>,
     /// Whether several pending pods need it.
     contested: bool,
 }
 
-/// The claims of a pod that only one pod may use, or that are for one node and have no volume yet, with their states.
-pub(in crate::model::cluster) struct OnePodClaims(Vec<(ObjectKey, OnePod)>);
+/// The claims of a pod whose use by other pods matters (`ReadWriteOncePod`, or `ReadWriteOnce` without a volume yet), each with the pods
+/// that use it.
+pub(in crate::model::cluster) struct ClaimUses(Vec<(ObjectKey, ClaimUse)>);
 
 impl Cluster {
-    /// Returns what the claims of a pod require.
+    /// Returns what the PersistentVolumeClaims of a pod require of its node, which counted resources they need, and what is not known about
+    /// them.
     pub(in crate::model::cluster) fn required_by_claims(&self, pod: &Pod) -> Required {
         let mut required = Required::default();
         for of in &pod.claims {
@@ -64,9 +66,9 @@ impl Cluster {
                 says("which belongs to another object than the pod".to_owned());
             }
             if claim.one_pod && !of.ephemeral {
-                self.one_pod_claim(&key, pod, &mut required);
+                self.require_sole_use(&key, pod, &mut required);
             }
-            self.volume_of(of, (&key, claim), &mut required);
+            self.require_volume(of, (&key, claim), &mut required);
             let driver = self.storage.driver_of(claim);
             required.count(driver.and_then(|driver| self.counted_id(&Counted::Attachments(driver.into()))));
         }
@@ -76,8 +78,9 @@ impl Cluster {
         required
     }
 
-    /// Adds what a claim requires because of its volume, or of the volume that it will get.
-    fn volume_of(&self, of: &PodClaim, (key, claim): (&ObjectKey, &VolumeClaim), required: &mut Required) {
+    /// Adds to `required` what a claim of a pod requires because of its PersistentVolume, or of the volume that it will get. `of` is the
+    /// claim as the pod names it; `key` and `claim` are the object.
+    fn require_volume(&self, of: &PodClaim, (key, claim): (&ObjectKey, &VolumeClaim), required: &mut Required) {
         let mut says = |what: String| required.unknown.push(format!("claim {}, {what}", of.name));
         let Some(volume) = &claim.volume else {
             match claim.class.as_ref().and_then(|name| Some((name, self.storage.classes.get(name)?))) {
@@ -85,13 +88,13 @@ impl Cluster {
                     // kube-scheduler has chosen it, or an administrator has.
                     Some(volume) => required.pins.extend(volume.pin.clone()),
                     None => {
-                        if claim.is_for_one_node() && self.one_pod(key).contested {
+                        if claim.is_for_one_node() && self.claim_use(key).contested {
                             says(
                                 "which several pending pods share, and whose volume decides where all of them fit"
                                     .to_owned(),
                             );
                         }
-                        self.volume_to_be(of, claim, (name, class), required);
+                        self.require_future_volume(of, claim, (name, class), required);
                     }
                 },
                 // The controller of volumes binds it, whatever kube-scheduler does.
@@ -109,8 +112,9 @@ impl Cluster {
         required.pins.extend(volume_object.zones.clone().filter(|_| !of.ephemeral));
     }
 
-    /// Adds what a claim requires that gets its volume when kube-scheduler has chosen the node.
-    fn volume_to_be(
+    /// Adds to `required` what a claim without a volume requires whose StorageClass waits until kube-scheduler has chosen a node
+    /// (`WaitForFirstConsumer`). `name` and `class` are the StorageClass.
+    fn require_future_volume(
         &self,
         of: &PodClaim,
         claim: &VolumeClaim,
@@ -144,9 +148,9 @@ impl Cluster {
         }
     }
 
-    /// Adds what a claim with the access mode `ReadWriteOncePod` requires because of the other pods that use it.
-    fn one_pod_claim(&self, key: &ObjectKey, pod: &Pod, required: &mut Required) {
-        let OnePod { user, contested } = self.one_pod(key);
+    /// Adds to `required` what a claim of `pod` with the access mode `ReadWriteOncePod` requires because of the other pods that use it.
+    fn require_sole_use(&self, key: &ObjectKey, pod: &Pod, required: &mut Required) {
+        let ClaimUse { user, contested } = self.claim_use(key);
         required.exclusive.push(Exclusive::Claim(key.clone()));
         let user = user.and_then(|index| self.pod_at(index));
         match user.filter(|user| user.key != pod.key) {
@@ -159,28 +163,28 @@ impl Cluster {
         }
     }
 
-    /// Returns which bound pod uses a claim that only one pod may use, and whether several pending pods ask for the claim.
-    fn one_pod(&self, key: &ObjectKey) -> OnePod {
+    /// Returns which bound pod uses a claim, if only one pod may use it, and whether several pending pods ask for the claim.
+    fn claim_use(&self, key: &ObjectKey) -> ClaimUse {
         let Some(Users { bound, waiting, .. }) = self.storage.users.get(key) else {
-            return OnePod { user: None, contested: false };
+            return ClaimUse { user: None, contested: false };
         };
         let is_for_one_pod = self.storage.claims.get(key).is_some_and(|claim| claim.one_pod);
-        OnePod { user: bound.first().copied().filter(|_| is_for_one_pod), contested: waiting.len() > 1 }
+        ClaimUse { user: bound.first().copied().filter(|_| is_for_one_pod), contested: waiting.len() > 1 }
     }
 
-    /// Returns the claims of a pod that only one pod may use, or that are for one node and have no volume yet, before the pod is added,
+    /// Returns the claims of a pod whose use by other pods matters, each with the pods that use it. It is called before the pod is added,
     /// changed or removed.
-    pub(in crate::model::cluster) fn one_pod_claims(&self, pod: &Pod) -> OnePodClaims {
+    pub(in crate::model::cluster) fn claim_uses(&self, pod: &Pod) -> ClaimUses {
         let keys = pod.claims.iter().map(|claim| ObjectKey::new(&pod.key.namespace, &claim.name));
         let others_matter = |claim: &VolumeClaim| claim.one_pod || (claim.volume.is_none() && claim.is_for_one_node());
         let only = keys.filter(|key| self.storage.claims.get(key).is_some_and(others_matter));
-        OnePodClaims(only.map(|key| (key.clone(), self.one_pod(&key))).collect())
+        ClaimUses(only.map(|key| (key.clone(), self.claim_use(&key))).collect())
     }
 
-    /// Computes again what these claims mean for the pods that use them, if that changed.
-    pub(in crate::model::cluster) fn settle_users(&mut self, OnePodClaims(before): OnePodClaims) {
+    /// Recomputes the requirements of the pods that use one of these claims, if its use differs from the recorded one.
+    pub(in crate::model::cluster) fn update_users_of_claims(&mut self, ClaimUses(before): ClaimUses) {
         for (key, before) in before {
-            if self.one_pod(&key) != before {
+            if self.claim_use(&key) != before {
                 self.claim_changed(&key);
             }
         }

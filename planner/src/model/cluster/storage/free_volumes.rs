@@ -6,7 +6,8 @@ use crate::model::storage::{FreeVolume, HOST};
 use crate::model::{Node, NodeIndex};
 
 impl Cluster {
-    /// Records that there is one more (`sign` 1) or one less (-1) free volume.
+    /// Counts one more (`sign` 1) or one less (-1) free PersistentVolume of this class, host and shape, and updates the nodes and pods that
+    /// depend on it. Volumes without a class are not counted.
     pub(super) fn count_free_volume(&mut self, FreeVolume { class, host, shape }: &FreeVolume, sign: i128) {
         if class.is_empty() {
             return;
@@ -39,7 +40,7 @@ impl Cluster {
         }
     }
 
-    /// Counts again on the nodes with this value of [`HOST`]: as a rule the node of this name.
+    /// Counts volumes and devices again on the nodes whose label [`HOST`] has this value: as a rule the node of this name.
     fn recount_host(&mut self, host: &str) {
         let is_it = |node: &Node| node.labels.get(HOST).is_some_and(|label| label == host);
         if self.node(host).is_some_and(is_it) {

@@ -73,7 +73,7 @@ impl Users {
 }
 
 impl Cluster {
-    /// Adds or replaces a volume. Returns whether anything changed.
+    /// Adds or replaces a PersistentVolume. Returns true if anything changed.
     pub fn upsert_volume(&mut self, object: &PersistentVolume) -> bool {
         let Some(name) = object.metadata.name.as_deref().map(SmolStr::new) else { return false };
         let volume = Volume::from_object(object);
@@ -85,14 +85,15 @@ impl Cluster {
         true
     }
 
-    /// Removes a volume. Returns whether it was there.
+    /// Removes a PersistentVolume. Returns true if the model had it.
     pub fn remove_volume(&mut self, name: &str) -> bool {
         let Some(old) = self.storage.volumes.remove(name) else { return false };
         self.volume_changed(name, Some(old), None);
         true
     }
 
-    /// Updates the claims and pods that a change of a PersistentVolume affects.
+    /// Updates the claims and pods that depend on a PersistentVolume which changed from `old` to `new`; `None` if it does not exist before
+    /// or after.
     fn volume_changed(&mut self, name: &str, old: Option<Volume>, new: Option<Volume>) {
         let claims: Vec<ObjectKey> = self.storage.claims_on.get(name).into_iter().flatten().cloned().collect();
         claims.iter().for_each(|claim| self.claim_changed(claim));
@@ -118,7 +119,7 @@ impl Cluster {
         }
     }
 
-    /// Adds or replaces a claim. Returns whether anything changed.
+    /// Adds or replaces a PersistentVolumeClaim. Returns true if anything changed.
     pub fn upsert_claim(&mut self, object: &PersistentVolumeClaim) -> bool {
         let Some(name) = object.metadata.name.as_deref() else { return false };
         let key = ObjectKey::new(object.metadata.namespace.as_deref().unwrap_or_default(), name);
@@ -135,7 +136,7 @@ impl Cluster {
         true
     }
 
-    /// Removes a claim. Returns whether it was there.
+    /// Removes a PersistentVolumeClaim. Returns true if the model had it.
     pub fn remove_claim(&mut self, key: &ObjectKey) -> bool {
         let Some(old) = self.storage.claims.remove(key) else { return false };
         self.storage.forget_claim(key, Some(old));
@@ -143,14 +144,14 @@ impl Cluster {
         true
     }
 
-    /// Computes again what a PersistentVolumeClaim requires from its pods.
+    /// Recomputes the requirements of the pods that use this PersistentVolumeClaim.
     fn claim_changed(&mut self, key: &ObjectKey) {
         let pods: Vec<PodIndex> =
             self.storage.users.get(key).into_iter().flat_map(|users| &users.all).copied().collect();
-        pods.into_iter().for_each(|pod| self.settle_again(pod));
+        pods.into_iter().for_each(|pod| self.derive_fields_again(pod));
     }
 
-    /// Computes again what depends on the claims for which `concerned` returns true.
+    /// Recomputes the requirements of the pods that use a PersistentVolumeClaim for which `concerned` returns true.
     fn claims_changed(&mut self, concerned: impl Fn(&Storage, &VolumeClaim) -> bool) {
         let storage = &self.storage;
         let claims = storage.claims.iter().filter(|(_, claim)| concerned(storage, claim));
@@ -178,7 +179,7 @@ impl Cluster {
         was_there
     }
 
-    /// Adds or replaces a CSIDriver. Returns whether anything changed.
+    /// Records whether a CSIDriver reports the capacity of its storage. Returns true if that changed.
     pub fn upsert_csi_driver(&mut self, object: &CSIDriver) -> bool {
         let name = object.metadata.name.as_deref().unwrap_or_default();
         let reports = object.spec.storage_capacity == Some(true);
@@ -191,7 +192,8 @@ impl Cluster {
         self.storage.capacity_drivers.remove(name) && self.csi_driver_changed(name)
     }
 
-    /// Updates the pods whose unbound claims get volumes of this driver. Returns true: a decision can depend on that.
+    /// Recomputes the requirements of the pods whose claims without a volume get one of this CSI driver. Returns true: a decision can
+    /// depend on that.
     fn csi_driver_changed(&mut self, name: &str) -> bool {
         self.claims_changed(|storage, claim| claim.volume.is_none() && storage.driver_of(claim) == Some(name));
         true
@@ -241,7 +243,7 @@ impl Cluster {
         self.storage.claims.keys()
     }
 
-    /// Returns the names of the storage classes that are known.
+    /// Returns the names of the StorageClasses in the model.
     pub fn storage_classes(&self) -> impl Iterator<Item = &SmolStr> {
         self.storage.classes.keys()
     }
@@ -256,7 +258,7 @@ impl Cluster {
         self.storage.limits.keys()
     }
 
-    /// Records the claims of a pod that was added, bound, or has ended.
+    /// Records that a pod, which was added or bound or has ended, uses its PersistentVolumeClaims, and whether it is bound or pending.
     pub(super) fn note_claims(&mut self, index: PodIndex) {
         let Some(slot) = self.pods.get(index) else { return };
         for claim in &slot.pod.claims {
@@ -265,7 +267,7 @@ impl Cluster {
         }
     }
 
-    /// Forgets the claims of a pod that is removed.
+    /// Records that a removed pod does not use its PersistentVolumeClaims any more.
     pub(super) fn forget_claims(&mut self, index: PodIndex, pod: &Pod) {
         for claim in &pod.claims {
             let key = ObjectKey::new(&pod.key.namespace, &claim.name);
@@ -280,7 +282,7 @@ impl Cluster {
 }
 
 impl Storage {
-    /// Removes a claim from the list of its volume; `old` is the claim's last version.
+    /// Removes a PersistentVolumeClaim from the list of claims that name its volume; `old` is the last version of the claim.
     fn forget_claim(&mut self, key: &ObjectKey, old: Option<VolumeClaim>) {
         let Some(volume) = old.and_then(|claim| claim.volume) else { return };
         if let Some(claims) = self.claims_on.get_mut(&volume) {
@@ -296,7 +298,7 @@ impl Storage {
         self.limits.get(node)?.get(driver).copied()
     }
 
-    /// Returns how many free volumes of a StorageClass are on a node; 0 if there are none.
+    /// Returns how many PersistentVolumes of a StorageClass on a node are free, so that claims may be bound to them; 0 if there are none.
     pub(super) fn free_on(&self, class: &str, node: &Node) -> i128 {
         let host = || self.free.get(class)?.hosts.get(node.labels.get(HOST)?.as_str()).copied();
         host().unwrap_or(0)
