@@ -75,7 +75,7 @@ fn by_what_is_known(cluster: &Cluster, demand: &Demand, context: &Context) -> De
     let in_flight = InFlight::new(cluster, demand, context);
     let prospects = Prospects::new(cluster, demand, &nodes, &in_flight);
     let leaving = in_flight.leaving(cluster, &nodes);
-    let elsewhere = Elsewhere::new(cluster, &nodes, in_flight.held(cluster), leaving);
+    let elsewhere = Elsewhere::new(cluster, &nodes, in_flight.reservations(cluster), leaving);
     let question = Question::new(cluster, demand, context, &nodes, &in_flight, prospects.as_ref(), &elsewhere);
     let answer = domains::decide(&question).unwrap_or_else(|| anywhere(&question));
     let answer = as_far_as_evaluated(&question, answer);

@@ -18,7 +18,8 @@ fn no_bound_of_a_domain_is_above_the_cost_of_a_plan_there() {
         let Ok(demand) = Demand::of(&cluster, &world.preemptor(), &context) else { return Ok(false) };
         let (nodes, in_flight) = (Nodes::new(&cluster), InFlight::new(&cluster, &demand, &context));
         let prospects = Prospects::new(&cluster, &demand, &nodes, &in_flight);
-        let elsewhere = Elsewhere::new(&cluster, &nodes, in_flight.held(&cluster), in_flight.leaving(&cluster, &nodes));
+        let elsewhere =
+            Elsewhere::new(&cluster, &nodes, in_flight.reservations(&cluster), in_flight.leaving(&cluster, &nodes));
         let question = Question::new(&cluster, &demand, &context, &nodes, &in_flight, prospects.as_ref(), &elsewhere);
         let (choices, mut plans) = (world.choices(), 0);
         for part in parts(&question).unwrap_or_default() {

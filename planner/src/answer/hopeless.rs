@@ -30,7 +30,7 @@ pub(super) fn hopeless(
 /// infeasible whatever is evicted.
 fn nearest(problem: &Problem<'_>, pod: &Pod, fates: &[Fate]) -> Option<Nearest> {
     let class = problem.classes.first()?;
-    let then = problem.room_then();
+    let then = problem.occupancy_after_terminations();
     // The pods of each unit are read once, not once per node of the unit.
     let mut goes = vec![false; problem.cluster.pod_bound()];
     let going = problem.potential.units.iter().zip(fates).filter(|(_, fate)| **fate != Fate::Stays);
@@ -66,7 +66,7 @@ fn describe(problem: &Problem<'_>, pod: &Pod, fates: &[Fate], rank: Rank, lacks:
     let evictable: usize = going.iter().map(here).sum();
     let leaving = problem.leaving.iter().filter(|(_, on)| *on == rank).count();
     let all = cluster.rows_at(node).count();
-    let mut room = problem.room_then();
+    let mut room = problem.occupancy_after_terminations();
     going.iter().for_each(|unit| room.take(&problem.potential.units[*unit].pods));
     let refusal = problem
         .demand

@@ -75,8 +75,8 @@ impl<'q> Question<'q> {
         prospects: Option<&'q Prospects>,
         elsewhere: &'q Elsewhere<'q>,
     ) -> Self {
-        let now = Occupancy::new(cluster, nodes, &demand.members, in_flight.held(cluster));
-        let (effort, plain, flaw) = (Effort::of_decision(), Effort::of_plain(), RefCell::default());
+        let now = Occupancy::new(cluster, nodes, &demand.members, in_flight.reservations(cluster));
+        let (effort, plain, flaw) = (Effort::of_decision(), Effort::of_plain_placement(), RefCell::default());
         let kinds = count_kinds(cluster, demand);
         Self { cluster, demand, context, nodes, in_flight, now, prospects, effort, elsewhere, plain, kinds, flaw }
     }
@@ -105,7 +105,7 @@ impl<'q> Question<'q> {
         let room = self.now.on(nodes);
         match (&self.demand.domains, ranks.first()) {
             (Some(domains), Some(first)) => {
-                room.within(&domains.key, self.nodes.place(*first), self.in_flight.held(self.cluster))
+                room.within(&domains.key, self.nodes.place(*first), self.in_flight.reservations(self.cluster))
             }
             _ => room,
         }
@@ -178,7 +178,7 @@ impl<'q> Question<'q> {
         let nodes = Nodes::some(self.cluster, self.useful(ranks, When::Then));
         if self.affords(&nodes) {
             let problem = self.on(&nodes, ranks, &self.effort);
-            let room = problem.room_then();
+            let room = problem.occupancy_after_terminations();
             if let Some(placed) = enough(&problem, &room) {
                 return self.checked(&problem, room, Found::by_waiting(placed));
             }
@@ -189,9 +189,9 @@ impl<'q> Question<'q> {
         let placed = self.first_fit(ranks, true)?;
         let places: BTreeSet<Rank> = placed.iter().map(|(_, rank)| *rank).collect();
         let nodes = Nodes::some(self.cluster, places.into_iter().collect());
-        let problem = self.on(&nodes, ranks, &Effort::of_words());
+        let problem = self.on(&nodes, ranks, &Effort::of_explanation());
         let placed = placed.into_iter().filter_map(|(pod, rank)| Some((pod, nodes.local(rank)?))).collect();
-        self.checked(&problem, problem.room_then(), Found::by_waiting(placed))
+        self.checked(&problem, problem.occupancy_after_terminations(), Found::by_waiting(placed))
     }
 
     /// Searches a plan with victims on some of these nodes. Victims are searched among the units of the lowest priorities that could be
@@ -253,7 +253,7 @@ impl<'q> Question<'q> {
         let nodes = Nodes::some(self.cluster, useful);
         let mut problem = self.on(&nodes, ranks, &self.effort);
         problem.consider_victims(ceiling);
-        let room = problem.room_then();
+        let room = problem.occupancy_after_terminations();
         let found = match self.context.strategy {
             Strategy::LeastCost => least_cost::search(&problem, &room),
             Strategy::Kep5710 => kep5710::search(&problem, &room),
@@ -286,10 +286,10 @@ impl<'q> Question<'q> {
         // What an exhausted search did not find may exist, unless upper bounds exclude it.
         let cut_short = (self.effort.spent() || self.plain.exhausted_times() > 0) && self.could_fit(ranks, when);
         // The shortfall is explained even if the search has used up its effort.
-        let effort = Effort::of_words();
+        let effort = Effort::of_explanation();
         let mut problem = self.on(self.nodes, ranks, &effort);
         if ranks.len() < self.nodes.len() {
-            problem.leave_out_all_but(ranks);
+            problem.restrict_to_nodes(ranks);
         }
         let now = fill(&problem, &problem.now);
         let nodes = Nodes::some(self.cluster, self.useful(ranks, When::Without(EVERYBODY)));

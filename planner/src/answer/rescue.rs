@@ -62,23 +62,23 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
     let suits = |rank: &Rank| unsuitable(pod, all.at(*rank)).is_none();
     let suitable: Vec<Rank> = (0..all.len()).filter(suits).collect();
     let only_node = suitable.len() == 1;
-    let mut room = Occupancy::new(cluster, &all, &demand.members, in_flight.held(cluster));
+    let mut room = Occupancy::new(cluster, &all, &demand.members, in_flight.reservations(cluster));
     let wide = room.looks_around();
     let some = Nodes::suitable(cluster, suitable);
     if !wide {
-        room = Occupancy::new(cluster, &some, &demand.members, in_flight.held(cluster));
+        room = Occupancy::new(cluster, &some, &demand.members, in_flight.reservations(cluster));
     }
     let nodes = if wide { &all } else { &some };
     let mut problem = Problem::new(cluster, nodes, &demand, context, &in_flight, room, &Effort::of_decision());
-    let then = problem.room_then();
+    let then = problem.occupancy_after_terminations();
     if let Some(rank) = open(&problem, &problem.now).or_else(|| open(&problem, &then)) {
         return Rescue::Fits(nodes.at(rank).name.clone());
     }
     problem.potential = PotentialVictims::new(cluster, nodes, &in_flight, i32::MAX, i32::MAX);
     problem.budgets = Budgets::new(cluster, &problem.potential.units, pod.priority, &in_flight);
     let fates = fates(&problem, pod, terms, only_node);
-    let elsewhere = Elsewhere::new(cluster, &all, in_flight.held(cluster), Vec::new());
-    let mut effort = Effort::of_search();
+    let elsewhere = Elsewhere::new(cluster, &all, in_flight.reservations(cluster), Vec::new());
+    let mut effort = Effort::of_addon_search();
     let mut search = VictimSearch {
         problem: &problem,
         pod,
@@ -148,7 +148,7 @@ fn eviction(problem: &Problem<'_>, member: PodIndex, choice: AddonVictims<'_>, l
     }
     let placed = vec![(member, weight.node)];
     let found = Found { placed, victims: units, cost, trace, least: CostBound::default() };
-    let mut plan = assemble(problem, problem.room_then(), found);
+    let mut plan = assemble(problem, problem.occupancy_after_terminations(), found);
     plan.strategy = critical::STRATEGY;
     for victim in &mut plan.victims {
         victim.why = "Its capacity is needed for a critical add-on.".into();
@@ -162,7 +162,7 @@ pub fn room_for(cluster: &Cluster, key: &ObjectKey, context: &Context) -> Option
     let (member, pod) = waiting(cluster, key)?;
     let (demand, nodes) = (demand(member, pod), Nodes::new(cluster));
     let in_flight = InFlight::new(cluster, &demand, context);
-    let room = Occupancy::new(cluster, &nodes, &demand.members, in_flight.held(cluster));
+    let room = Occupancy::new(cluster, &nodes, &demand.members, in_flight.reservations(cluster));
     let problem = Problem::new(cluster, &nodes, &demand, context, &in_flight, room, &Effort::of_decision());
     let rank = open(&problem, &problem.now)?;
     Some(nodes.at(rank).name.clone())

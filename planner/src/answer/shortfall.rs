@@ -79,7 +79,7 @@ fn withheld(problem: &Problem<'_>, help: Help) -> (usize, Box<[GuaranteedBudget]
     if budgets.is_empty() {
         return (0, Box::default());
     }
-    let kept = kep5710::reach(problem, &problem.room_then(), &vec![true; units.len()]);
+    let kept = kep5710::reach(problem, &problem.occupancy_after_terminations(), &vec![true; units.len()]);
     let named = |(budget, allowed, threshold): (&Budget, usize, i32)| GuaranteedBudget {
         key: budget.key.clone(),
         allowed,
@@ -114,7 +114,7 @@ fn help(problem: &Problem<'_>) -> Help {
         return Help::without_preemption(problem.demand.optional);
     }
     if !problem.potential.units.is_empty() {
-        let mut room = problem.room_then();
+        let mut room = problem.occupancy_after_terminations();
         problem.potential.units.iter().for_each(|unit| room.take(&unit.pods));
         return Help::NotEnough(fill(problem, &room).placed.len().min(problem.demand.need));
     }

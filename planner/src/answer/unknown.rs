@@ -37,7 +37,7 @@ fn served_elsewhere(cluster: &Cluster, members: &[PodIndex]) -> impl Iterator<It
             examples.entry(cluster.row(member).class).or_insert(pod);
         }
     }
-    let (nodes, effort) = (Nodes::new(cluster), Effort::of_words());
+    let (nodes, effort) = (Nodes::new(cluster), Effort::of_explanation());
     let lacks = |pod: &Pod, id: ResourceId| {
         let mut without = (0..nodes.len()).map(|rank| nodes.at(rank)).filter(|node| node.allocatable(id) == 0);
         !effort.take(nodes.len()) || without.any(|node| unsuitable(pod, node).is_none())

@@ -249,9 +249,10 @@ impl Capacities {
         Some(())
     }
 
-    /// Adds to `stale` the nodes whose cached capacity these changes of the model, or the decisions in flight, affect; nodes that were
-    /// added or removed get new ranks.
-    fn follow(
+    /// Applies these changes of the model, and updates which units violate budgets. Adds to `stale` the nodes whose cached capacity, or
+    /// cost of evictions, may be outdated thereby, also because this decision counts some budgets otherwise than the model. Nodes get new
+    /// ranks if any were added or removed.
+    fn apply_changes(
         &mut self,
         cluster: &Cluster,
         nodes: &Nodes<'_>,

@@ -294,7 +294,7 @@ impl CapacityReader<'_> {
         let mut answer = NodeCapacity { refusal, large, now, lacks, ..NodeCapacity::default() };
         answer.blocked = self.is_blocked(node);
         let kept = cluster.evictable_on(node).filter(|_| !self.patched.contains_key(&rank));
-        let freed = match kept.filter(|kept| !kept.has_others() && self.in_flight.evicts_as_usual()) {
+        let freed = match kept.filter(|kept| !kept.has_others() && self.in_flight.protects_critical_addons()) {
             Some(kept) => Freed {
                 priorities: kept.priorities(),
                 pods: kept.pods(),

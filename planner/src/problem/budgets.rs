@@ -6,11 +6,11 @@ use crate::limits::BUDGETS_COPIED;
 use crate::model::{Budget, BudgetIndex, Cluster, PodIndex, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The budgets that potential victims are under.
+/// The budgets that potential victims are under. They are numbered from 0, in the order of their keys.
 #[derive(Default)]
 pub(crate) struct Budgets<'a> {
     list: Vec<&'a Budget>,
-    /// By budget: pods that decisions in flight evict and that its status does not count yet.
+    /// By budget: pods that plans in flight evict and that its status does not count yet.
     in_flight: Vec<usize>,
     /// Distinct sets of budgets that a pod is under, as numbers.
     sets: Vec<Vec<usize>>,
@@ -39,8 +39,9 @@ pub(crate) struct Tally {
 }
 
 impl<'a> Budgets<'a> {
-    /// Looks up the budgets of the pods of these units; a threshold above `priority`, the preemptor's, makes a budget guaranteed. Evictions
-    /// of decisions in flight are subtracted from the allowed disruptions, so that two decisions cannot use the same one.
+    /// Collects the budgets of the pods of these units of eviction (single pods and whole groups). A budget is guaranteed if the threshold
+    /// of such a unit is above `priority`, the preemptor's. The pods that plans in flight evict are subtracted from the allowed
+    /// disruptions, so that two plans cannot use the same one.
     pub(crate) fn new(cluster: &'a Cluster, units: &[Unit], priority: i32, in_flight: &InFlight) -> Self {
         let budget = |index: BudgetIndex| cluster.budget_at(index).map(|(budget, _)| budget);
         let mut sets: Vec<Vec<BudgetIndex>> = Vec::new();
@@ -100,17 +101,18 @@ impl<'a> Budgets<'a> {
         self.list.is_empty()
     }
 
-    /// Returns true if a budget of a potential victim is guaranteed against the preemptor.
+    /// Returns true if a potential victim is under a budget that is guaranteed: the victim's threshold is above the preemptor's priority.
     pub(crate) fn any_guaranteed(&self) -> bool {
         self.guarding
     }
 
-    /// Returns a tally of evictions by budget, before the first eviction.
+    /// Returns an empty tally: no victim is counted for any budget.
     pub(crate) fn tally(&self) -> Tally {
         Tally { victims: vec![0; self.list.len()], guarded: vec![0; self.list.len()], ..Tally::default() }
     }
 
-    /// Adds a unit to the victims in `tally`. Returns how many of its pods violate a budget then: every budget of a pod is counted.
+    /// Counts the pods of a unit of eviction (a single pod or a whole group) as victims in `tally`. Returns how many of these pods violate
+    /// a budget when they are counted: one of the pod's budgets allows fewer evictions than were counted.
     pub(crate) fn add(&self, tally: &mut Tally, unit: &Unit) -> usize {
         if self.is_empty() {
             return 0;
@@ -119,7 +121,8 @@ impl<'a> Budgets<'a> {
         unit.pods.iter().filter(|pod| self.add_pod(tally, **pod, guarded)).count()
     }
 
-    /// Adds a pod to the victims in `tally`; `guarded` says that its budgets are guaranteed. Returns true if that violates a budget.
+    /// Counts a pod as a victim in `tally`; `guarded` says that its threshold is above the preemptor's priority, which makes its budgets
+    /// guaranteed. Returns true if one of its budgets allows fewer evictions than are counted then.
     fn add_pod(&self, tally: &mut Tally, pod: PodIndex, guarded: bool) -> bool {
         let mut violates = false;
         for number in self.of_pod(pod) {
@@ -134,25 +137,25 @@ impl<'a> Budgets<'a> {
         violates
     }
 
-    /// Returns true if the unit's budgets are guaranteed against this preemptor.
+    /// Returns true if the budgets of this unit of eviction are guaranteed: its threshold is above the preemptor's priority.
     pub(crate) fn guards(&self, unit: &Unit) -> bool {
         unit.threshold.is_some_and(|threshold| threshold > self.priority)
     }
 
-    /// Returns the number of the first budget that the victims in `tally` violate although it is guaranteed for one of them; `None` if
-    /// there is none.
-    pub(crate) fn breach(&self, tally: &Tally) -> Option<usize> {
+    /// Returns the number of the first budget, by name, that the victims in `tally` violate although it is guaranteed for one of them;
+    /// `None` if there is none.
+    pub(crate) fn first_breached(&self, tally: &Tally) -> Option<usize> {
         (0..self.list.len()).find(|b| self.breaches(*b, tally.victims[*b], tally.guarded[*b]))
     }
 
-    /// Returns true if `victims` victims violate the budget with this number, and it is guaranteed: `guarded` of them have a threshold
-    /// above the preemptor's priority.
+    /// Returns true if evicting `victims` pods violates the budget with this number although it is guaranteed: `guarded` of these pods have
+    /// a threshold above the preemptor's priority.
     fn breaches(&self, number: usize, victims: usize, guarded: usize) -> bool {
         guarded > 0 && victims > self.allowed(number)
     }
 
-    /// Returns the effect of adding these units to the victims in `tally`: how many of their pods violate a budget, and whether a
-    /// guaranteed budget would be violated. Only the counts of their budgets are copied, unless there are many.
+    /// Returns what would result from adding these units of eviction to the victims in `tally`, which does not change: how many of their
+    /// pods would violate a budget, and true if any guaranteed budget would be violated.
     pub(crate) fn preview<'u>(
         &self,
         tally: &Tally,
@@ -187,14 +190,14 @@ impl<'a> Budgets<'a> {
         (violations, breached)
     }
 
-    /// Returns true if the victims in `tally` and these units together violate no guaranteed budget.
+    /// Returns true if the victims in `tally` and these units of eviction together violate no guaranteed budget.
     pub(crate) fn may_evict<'u>(&self, tally: &Tally, units: impl Iterator<Item = &'u Unit<'u>> + Clone) -> bool {
         !self.guarding || !self.preview(tally, units).1
     }
 
-    /// Returns the number of the first budget by name that evicting the unit besides the victims in `tally` would violate, and whether it
-    /// is guaranteed. Guaranteed budgets come first. `None` if it violates no budget.
-    pub(crate) fn objection(&self, tally: &Tally, unit: &Unit) -> Option<(usize, bool)> {
+    /// Returns the number of a budget that the eviction of this unit, in addition to the victims in `tally`, would violate, and true if
+    /// that budget is guaranteed. It is the first guaranteed one by name, or else the first one. `None` if no budget would be violated.
+    pub(crate) fn first_violated(&self, tally: &Tally, unit: &Unit) -> Option<(usize, bool)> {
         let guarded = self.guards(unit);
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
         for number in unit.pods.iter().flat_map(|pod| self.of_pod(*pod)) {
@@ -207,14 +210,15 @@ impl<'a> Budgets<'a> {
             .min_by_key(|(number, guaranteed)| (!guaranteed, *number))
     }
 
-    /// Returns for each of these units, the most important first, whether it violates a budget if all of them are evicted.
-    pub(crate) fn split<'u>(&self, units: impl Iterator<Item = &'u Unit<'u>>) -> Vec<bool> {
+    /// Returns, for each of these units of eviction, true if it violates a budget when the units are evicted in this order; the most
+    /// important unit comes first.
+    pub(crate) fn violating_in_order<'u>(&self, units: impl Iterator<Item = &'u Unit<'u>>) -> Vec<bool> {
         let mut tally = self.tally();
         units.map(|unit| self.add(&mut tally, unit) > 0).collect()
     }
 
-    /// Returns which of these pods, by name, violate a budget if all of them are evicted. Their number is part of the cost of a plan:
-    /// [`Self::violations`].
+    /// Returns those of these pods that violate a budget when all of them are evicted in the order of their names. Their number is part of
+    /// the cost of a plan: [`Self::violations`].
     pub(crate) fn violating(&self, cluster: &Cluster, pods: impl Iterator<Item = PodIndex>) -> Vec<PodIndex> {
         if self.is_empty() {
             return Vec::new();
@@ -225,7 +229,7 @@ impl<'a> Budgets<'a> {
         pods.into_iter().filter(|pod| self.add_pod(&mut tally, *pod, false)).collect()
     }
 
-    /// Returns how many of these pods violate a budget if all of them are evicted.
+    /// Returns how many of these pods violate a budget when all of them are evicted in the order of their names.
     pub(crate) fn violations(&self, cluster: &Cluster, pods: impl Iterator<Item = PodIndex> + Clone) -> usize {
         if self.is_empty() {
             return 0;
@@ -237,19 +241,19 @@ impl<'a> Budgets<'a> {
         self.violations_of(&tally).unwrap_or_else(|| self.violating(cluster, pods).len())
     }
 
-    /// Returns how many of the victims in `tally` violate a budget, as [`Self::violations`] counts; `None` if the order of the victims
-    /// matters, because a pod is under several budgets.
+    /// Returns how many of the victims in `tally` violate a budget, as [`Self::violations`] counts; `None` if the tally does not tell,
+    /// because pods are under several budgets and the order of the victims matters.
     pub(crate) fn violations_of(&self, tally: &Tally) -> Option<usize> {
         (tally.violations == 0 || !self.several).then_some(tally.violations)
     }
 
-    /// Returns true if a unit is under the budget with this number.
+    /// Returns true if a pod of this unit of eviction is under the budget with this number.
     pub(crate) fn covers(&self, number: usize, unit: &Unit) -> bool {
         unit.pods.iter().any(|pod| self.of_pod(*pod).contains(&number))
     }
 
-    /// Returns the guaranteed budgets that do not allow the eviction of all these units, by name; each with the number of allowed
-    /// evictions, and the priority from which on a preemptor may violate it.
+    /// Returns the guaranteed budgets that do not allow the eviction of all these units, sorted by name; each with the number of evictions
+    /// that it allows, and the lowest priority at which a preemptor may violate it.
     pub(crate) fn guaranteed(&self, units: &[Unit]) -> Vec<(&'a Budget, usize, i32)> {
         let mut tally = self.tally();
         for unit in units {
@@ -271,23 +275,24 @@ impl<'a> Budgets<'a> {
         list
     }
 
-    /// Returns the number of budgets; they are numbered from 0.
+    /// Returns the number of budgets.
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Returns the budget with this number; the numbers are in the order of the keys.
+    /// Returns the budget with this number, which must exist; budgets are numbered in the order of their keys.
     pub(crate) fn at(&self, number: usize) -> &'a Budget {
         self.list[number]
     }
 
-    /// Returns the numbers of the budgets that select a pod; empty for a pod without a budget.
+    /// Returns the numbers of the budgets that count the eviction of a pod; empty if there is none.
     pub(crate) fn of_pod(&self, pod: PodIndex) -> &[usize] {
         let marked = self.under.get(pod as usize / 64).is_some_and(|bits| bits & (1 << (pod % 64)) != 0);
         if marked { self.of.get(&pod).map_or(&[], |set| &self.sets[*set]) } else { &[] }
     }
 
-    /// Returns how many pods may be evicted under the budget with this number, besides those that decisions in flight evict.
+    /// Returns how many further pods may be evicted under the budget with this number: its allowed disruptions less the pods that plans in
+    /// progress evict.
     pub(crate) fn allowed(&self, number: usize) -> usize {
         let allowed = usize::try_from(self.list[number].disruptions_allowed).unwrap_or(0);
         allowed.saturating_sub(self.in_flight[number])

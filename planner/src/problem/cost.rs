@@ -11,19 +11,18 @@ use std::cmp::Ordering;
 const NANOSECONDS: u64 = 1_000_000_000;
 
 impl Cost {
-    /// Returns the cost of evicting these units for the members in `placed`.
+    /// Returns the whole cost of evicting these units (single pods and whole groups) when the members in `placed` use their capacity.
     pub(crate) fn of(problem: &Problem<'_>, victims: &[UnitIndex], placed: &[(PodIndex, Rank)]) -> Self {
         Self::of_evictions(problem, victims).with_losses(problem, victims, placed)
     }
 
-    /// Returns the cost of evicting these units, without what the victims lose.
+    /// Returns the cost of evicting these units, with 0 for what their pods lose (`stranded_pods` and `lost_work`).
     pub(crate) fn of_evictions(problem: &Problem<'_>, victims: &[UnitIndex]) -> Self {
         let pods = victims.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter().copied());
         Self::with(problem, victims, problem.budgets.violations(problem.cluster, pods))
     }
 
-    /// Returns the cost of evicting these units if the number of pods that violate a budget is known, without what
-    /// the victims lose.
+    /// Returns [`Self::of_evictions`] if it is known already how many of the pods violate a budget.
     pub(crate) fn with(problem: &Problem<'_>, victims: &[UnitIndex], budget_violations: usize) -> Self {
         let units = || victims.iter().map(|unit| &problem.potential.units[*unit]);
         let highest_priority = units().map(|unit| unit.priority).max();
@@ -39,7 +38,8 @@ impl Cost {
         }
     }
 
-    /// Returns the cost with what the victims lose.
+    /// Returns this cost of evicting these units with what their pods lose: `stranded_pods` and `lost_work`. Both stay as they are if the
+    /// problem does not know where victims fit instead.
     pub(crate) fn with_losses(self, problem: &Problem<'_>, victims: &[UnitIndex], placed: &[(PodIndex, Rank)]) -> Self {
         let Some(after) = problem.after(victims, placed) else { return self };
         Self {
@@ -49,8 +49,8 @@ impl Cost {
         }
     }
 
-    /// Returns the cheaper one of two choices of victims for the members in `placed`, with its cost; the first one if they cost the same.
-    /// What the victims lose is counted for the result only, unless both are equal before.
+    /// Returns the cheaper one of two sets of units to evict, with its cost, when the members in `placed` use their capacity; the first one
+    /// if both cost the same. What the victims lose is computed for both sets only if budgets and priorities do not decide.
     pub(crate) fn cheaper(
         problem: &Problem<'_>,
         first: Vec<UnitIndex>,
@@ -73,8 +73,8 @@ impl Cost {
         }
     }
 
-    /// Returns the cost of a choice of victims if it is below `best`, or there is no best one; otherwise `None`. What the victims lose is
-    /// only counted for choices that are equal before.
+    /// Returns the cost of evicting these units if it is below `best`, or `best` is `None`; otherwise `None`. What the victims lose is not
+    /// computed if the cost is higher already by budgets and priorities.
     pub(crate) fn below(
         problem: &Problem<'_>,
         victims: &[UnitIndex],
@@ -91,14 +91,16 @@ impl Cost {
 }
 
 impl<'a> Problem<'a> {
-    /// Returns the nodes after a plan with these victims and placements; `None` if the problem does not know where victims fit instead.
+    /// Returns the nodes after the eviction of these units and the placement of these members (pod and rank of the node). `None` if the
+    /// problem does not know where victims fit instead.
     pub(crate) fn after(&self, victims: &[UnitIndex], placed: &[(PodIndex, Rank)]) -> Option<AfterPlan<'a>> {
         let pods = victims.iter().flat_map(|unit| self.potential.units[*unit].pods.iter().copied());
         let placed = placed.iter().map(|(pod, rank)| (*pod, self.nodes.place(*rank)));
         Some(self.elsewhere?.after(pods.collect(), placed.collect()))
     }
 
-    /// Returns the work that the eviction of these units loses.
+    /// Returns the work that the pods of these units lose when they are evicted, by resources and time since they started; none if the
+    /// context does not state the time.
     pub(crate) fn lost_work(&self, victims: &[UnitIndex]) -> LostWork {
         let Some(now) = self.context.now else { return LostWork::default() };
         let pods = victims.iter().flat_map(|unit| self.potential.units[*unit].pods.iter());

@@ -9,7 +9,7 @@ use smol_str::SmolStr;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The pending pods of a preemptor, and what they require together.
+/// What a preemptor demands: its pending pods, and how many of them must fit together.
 pub(crate) struct Demand {
     /// Priority that counts for it.
     pub(crate) priority: i32,
@@ -29,7 +29,7 @@ pub(crate) struct Demand {
     pub(crate) domains: Option<Domains>,
 }
 
-/// The topology constraint of a group.
+/// The topology constraint of a group, with the one domain that members have fixed.
 pub(crate) struct Domains {
     /// Key of the node label.
     pub(crate) key: SmolStr,
@@ -38,8 +38,8 @@ pub(crate) struct Domains {
 }
 
 impl Domains {
-    /// Returns the topology domains allowed to the members of a group; `None` if the group has no topology constraint. Members that are
-    /// leaving do not pin a domain.
+    /// Returns the topology constraint of a group, with the domain that its members have fixed: those that are bound, or ungated for one
+    /// domain, unless they terminate, have ended, or are evicted by a plan in flight. `None` if the group has no topology constraint.
     fn of(cluster: &Cluster, group: &Group, context: &Context) -> Option<Self> {
         let key = group.topology.clone()?;
         let live = || cluster.members(&group.key).filter(|pod| pod.live() && !context.departing.contains(&pod.uid));
@@ -57,7 +57,7 @@ impl Domains {
     }
 }
 
-/// Members that are equal for every filter.
+/// Members of a preemptor that are equal for every scheduler filter.
 pub(crate) struct MemberClass {
     /// The members, by name.
     pub(crate) members: Vec<PodIndex>,
@@ -67,10 +67,11 @@ pub(crate) struct MemberClass {
 
 #[allow(clippy::result_large_err, reason = "the answer is rare, and made once a decision")]
 impl Demand {
-    /// Returns the demand of a preemptor. Members that decisions in flight evict do not count, so that no member starts beside them.
+    /// Returns the demand of a preemptor. Members that plans in flight evict do not count as members.
     ///
     /// # Errors
-    /// The decision, if there is nothing to plan: the preemptor does not exist, has no pending member, or has fewer pods than it needs.
+    /// The final decision, if there is nothing to plan: the preemptor does not exist, has no pending member, or has fewer pods than it
+    /// needs.
     pub(crate) fn of(cluster: &Cluster, preemptor: &Preemptor, context: &Context) -> Result<Self, Decision> {
         let key = match preemptor {
             Preemptor::Pod(key) => return Self::of_pod(cluster, cluster.pod(key).ok_or(Decision::Nothing)?),
@@ -108,10 +109,10 @@ impl Demand {
         })
     }
 
-    /// Returns the demand of a single pod.
+    /// Returns the demand of a single pod as preemptor.
     ///
     /// # Errors
-    /// The decision, if there is nothing to plan for the pod.
+    /// The final decision, if there is nothing to plan: the pod is not live, is bound, or has a scheduling gate that is not Giveway's.
     fn of_pod(cluster: &Cluster, pod: &Pod) -> Result<Self, Decision> {
         if !pod.live() || pod.bound() || pod.gated_by_others {
             return Err(Decision::Nothing);
@@ -129,8 +130,8 @@ impl Demand {
     }
 
     /// Returns the members by equivalence class, the largest class first: by the largest share of the total capacity of a resource, then by
-    /// the sum of these shares, then by the name of the first member. Classes for which no effort is left are omitted: their members are
-    /// not placed.
+    /// the sum of these shares, then by the name of the first member. Members that the inter-pod constraints in `room` treat differently
+    /// are in different classes. Classes for which no effort is left are omitted: their members are not placed.
     pub(crate) fn classes(
         &self,
         cluster: &Cluster,

@@ -7,7 +7,7 @@ use crate::limits::{
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// The remaining effort, in *looks*: a look is one check of a node or pod. A clone shares the count with the original.
+/// The effort that is left for a search, in *looks*: a look is one check of a node or pod. A clone shares the count with the original.
 #[derive(Clone, Debug)]
 pub(crate) struct Effort {
     left: Rc<Cell<usize>>,
@@ -18,69 +18,72 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
-    /// Creates an effort of this many looks, and a reserve of further ones for the last placement.
+    /// Creates an effort of this many looks (checks of a node or pod), and of `reserve` further ones for the last placement
+    /// ([`Self::add_reserve`]).
     fn new(looks: usize, reserve: usize) -> Self {
         Self { left: Rc::new(Cell::new(looks)), kept: Rc::new(Cell::new(reserve)), exhausted_times: Rc::default() }
     }
 
-    /// Returns the effort that a whole decision may take.
+    /// Creates the effort for a whole decision about a preemptor: [`DECISION_LOOKS`] checks of a node or pod.
     pub(crate) fn of_decision() -> Self {
         Self::new(DECISION_LOOKS, LAST_RESORT_LOOKS)
     }
 
-    /// Returns the effort for the choice of victims on one node.
+    /// Creates the effort for the choice of victims on one node: [`NODE_LOOKS`] checks of a node or pod.
     pub(crate) fn of_node() -> Self {
         Self::new(NODE_LOOKS, 0)
     }
 
-    /// Returns the effort for the plain placement, which puts each member on the first node where it fits.
-    pub(crate) fn of_plain() -> Self {
+    /// Creates the effort for the plain placement, which puts each member on the first node where it fits: [`PLAIN_LOOKS`] checks of a node
+    /// or pod.
+    pub(crate) fn of_plain_placement() -> Self {
         Self::new(PLAIN_LOOKS, 0)
     }
 
-    /// Returns the effort for the explanation of a shortfall, which is made even after a decision has used up its own.
-    pub(crate) fn of_words() -> Self {
+    /// Creates the effort for explaining why a preemptor does not fit, which is done even after a decision has used up its own:
+    /// [`EXPLANATION_LOOKS`] checks of a node or pod.
+    pub(crate) fn of_explanation() -> Self {
         Self::new(EXPLANATION_LOOKS, 0)
     }
 
-    /// Returns the effort for the search for one critical add-on.
-    pub(crate) fn of_search() -> Self {
+    /// Creates the effort for the search for one critical add-on: [`ADDON_LOOKS`] checks of a node or pod.
+    pub(crate) fn of_addon_search() -> Self {
         Self::new(ADDON_LOOKS, 0)
     }
 
-    /// Returns the effort for the check which pods fit on other nodes.
-    pub(crate) fn of_places() -> Self {
+    /// Creates the effort for the check which victims fit on other nodes: [`ELSEWHERE_LOOKS`] checks of a node or pod.
+    pub(crate) fn of_check_elsewhere() -> Self {
         Self::new(ELSEWHERE_LOOKS, 0)
     }
 
-    /// Uses this many looks. Returns false if fewer were left; none is left then.
+    /// Subtracts this many looks (checks of a node or pod) from the effort. Returns false if fewer were left; then none is left.
     pub(crate) fn take(&self, looks: usize) -> bool {
         let left = self.left();
         self.left.set(left.saturating_sub(looks));
         left >= looks
     }
 
-    /// Returns how many looks are left, without the reserve.
+    /// Returns how many looks (checks of a node or pod) are left, without the reserve.
     pub(crate) fn left(&self) -> usize {
         self.left.get()
     }
 
-    /// Adds the looks that are reserved for the last placement, once.
-    pub(crate) fn last_resort(&self) {
+    /// Adds the looks that are reserved for the last placement to those that are left. Does nothing when it is called again.
+    pub(crate) fn add_reserve(&self) {
         self.left.set(self.left() + self.kept.take());
     }
 
-    /// Records that a search that tries every choice was cut short.
-    pub(crate) fn exhaust(&self) {
+    /// Records that a search which tries every choice ended early, because no looks were left for it.
+    pub(crate) fn record_cut_search(&self) {
         self.exhausted_times.set(self.exhausted_times.get() + 1);
     }
 
-    /// Returns how many searches that try every choice were cut short: what these did not find may exist.
+    /// Returns how many searches that try every choice ended early: what these did not find may exist.
     pub(crate) fn exhausted_times(&self) -> usize {
         self.exhausted_times.get()
     }
 
-    /// Returns true if no looks are left: searches must end.
+    /// Returns true if no looks are left, so that searches must end.
     pub(crate) fn spent(&self) -> bool {
         self.left() == 0
     }

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Finds out which pods, if they were evicted, would fit on other nodes.
+/// Checks whether pods that a plan evicts fit on another node than their own, without further evictions.
 pub(crate) struct Elsewhere<'a> {
     cluster: &'a Cluster,
     /// All nodes.
@@ -34,7 +34,7 @@ struct Scan {
     next: Rank,
 }
 
-/// The nodes after a plan.
+/// The nodes as they are after a plan: its victims removed, and its members placed.
 pub(crate) struct AfterPlan<'a> {
     victims: Vec<PodIndex>,
     /// The members, with ranks among all nodes.
@@ -48,8 +48,8 @@ pub(crate) struct AfterPlan<'a> {
 }
 
 impl<'a> Elsewhere<'a> {
-    /// Prepares the check of where evicted pods fit. `held` are nominated pods; `terminated` are pods that are leaving anyway and count as
-    /// removed, by node.
+    /// Prepares the check whether evicted pods fit on other nodes. `held` are the reservations of other pods; `terminated` are pods that
+    /// are leaving their nodes anyway and count as removed, sorted by node.
     pub(crate) fn new(cluster: &'a Cluster, nodes: &'a Nodes<'a>, held: &'a [Held], terminated: Vec<Held>) -> Self {
         let mut amounts = Occupancy::of_amounts(cluster, nodes, held);
         terminated.iter().for_each(|(pod, rank)| amounts.remove(*pod, *rank));
@@ -64,11 +64,11 @@ impl<'a> Elsewhere<'a> {
             cluster.class(cluster.row(*pod).class).is_some_and(|class| !class.constraints.anti_affinity.is_empty())
         };
         let any_repels = cluster.repelling().next().is_some() || held.iter().any(repels);
-        let (effort, scans) = (Effort::of_places(), RefCell::default());
+        let (effort, scans) = (Effort::of_check_elsewhere(), RefCell::default());
         Self { cluster, nodes, held, terminated, any_repels, unchanged, effort, scans }
     }
 
-    /// Returns the nodes after the eviction of these pods and the placement of these members, with ranks among all nodes.
+    /// Returns the nodes after the eviction of these pods and the placement of these members; the ranks are positions among all nodes.
     pub(crate) fn after(&self, victims: Vec<PodIndex>, placed: Vec<Held>) -> AfterPlan<'a> {
         let mut amounts = self.unchanged.amounts.clone();
         amounts.take(&victims);
@@ -78,22 +78,25 @@ impl<'a> Elsewhere<'a> {
         AfterPlan { victims, placed, amounts, touched, open: RefCell::default() }
     }
 
-    /// Returns how many victims of a plan, each alone, pass the filters on no other node than their own.
+    /// Returns how many victims of a plan fit on no other node than their own after the plan, each checked alone. Victims for which no
+    /// effort is left are included.
     pub(crate) fn stranded(&self, after: &AfterPlan<'a>) -> usize {
         after.victims.iter().filter(|pod| !self.fits_elsewhere(**pod, after)).count()
     }
 
-    /// Returns true if a pod fits on another node than its own after a plan; false also if no effort is left.
+    /// Returns true if a pod fits on another node than its own after a plan. False also if no effort is left for the check.
     pub(crate) fn fits_elsewhere(&self, index: PodIndex, after: &AfterPlan<'a>) -> bool {
         self.fits_on_another_node(index, after.amounts.rank_of(index), after)
     }
 
-    /// Returns true if a pod fits on another node than this one now; false also if no effort is left.
+    /// Returns true if a pod fits on another node than `without` as long as no plan changes the nodes. False also if no effort is left for
+    /// the check.
     pub(crate) fn fits_elsewhere_now(&self, index: PodIndex, without: Rank) -> bool {
         self.fits_on_another_node(index, Some(without), &self.unchanged)
     }
 
-    /// Returns true if a pod fits on a node other than `without`, after a plan; false also if no effort is left.
+    /// Returns true if a pod fits after a plan on a node other than `without`; on any node if that is `None`. False also if no effort is
+    /// left for the check.
     fn fits_on_another_node(&self, index: PodIndex, without: Option<Rank>, after: &AfterPlan<'a>) -> bool {
         let Some(pod) = self.cluster.pod_at(index) else { return false };
         let class = self.cluster.row(index).class;
@@ -104,12 +107,19 @@ impl<'a> Elsewhere<'a> {
         if !alone {
             return self.fits_with_its_constraints(index, pod, other, after);
         }
-        self.untouched(index, pod, class, |rank| other(rank) && !after.touched.contains(&rank))
-            || self.touched(index, pod, class, after).into_iter().flatten().any(other)
+        self.fits_on_unchanged_node(index, pod, class, |rank| other(rank) && !after.touched.contains(&rank))
+            || self.feasible_changed_nodes(index, pod, class, after).into_iter().flatten().any(other)
     }
 
-    /// Returns true if a pod fits on a node for which `counts` returns true and that a plan does not change.
-    fn untouched(&self, index: PodIndex, pod: &Pod, class: ClassId, counts: impl Fn(Rank) -> bool) -> bool {
+    /// Returns true if a pod, for which only amounts decide, fits on one of the nodes for which `counts` returns true. The caller makes
+    /// sure that `counts` excludes the nodes that a plan changes. `class` is the pod's equivalence class.
+    fn fits_on_unchanged_node(
+        &self,
+        index: PodIndex,
+        pod: &Pod,
+        class: ClassId,
+        counts: impl Fn(Rank) -> bool,
+    ) -> bool {
         let mut scans = self.scans.borrow_mut();
         let scan = scans.entry(class).or_insert_with(|| {
             let candidates = self.cluster.candidates(&pod.requests);
@@ -139,8 +149,15 @@ impl<'a> Elsewhere<'a> {
         false
     }
 
-    /// Returns the first two nodes that a plan changes and where a pod fits.
-    fn touched(&self, index: PodIndex, pod: &Pod, class: ClassId, after: &AfterPlan<'a>) -> [Option<Rank>; 2] {
+    /// Returns the first two nodes, by rank, that a plan changes and where a pod fits after the plan; `None` for those that do not exist.
+    /// `class` is the pod's equivalence class.
+    fn feasible_changed_nodes(
+        &self,
+        index: PodIndex,
+        pod: &Pod,
+        class: ClassId,
+        after: &AfterPlan<'a>,
+    ) -> [Option<Rank>; 2] {
         *after.open.borrow_mut().entry(class).or_insert_with(|| {
             let fits = |rank: &Rank| self.effort.take(1) && self.fits(index, pod, *rank, &after.amounts);
             let mut open = after.touched.iter().copied().filter(fits);
@@ -148,8 +165,8 @@ impl<'a> Elsewhere<'a> {
         })
     }
 
-    /// Returns true if a pod with host ports or inter-pod constraints fits on a node that `other` accepts, after a
-    /// plan.
+    /// Returns true if a pod with host ports, exclusive claims or inter-pod constraints fits after a plan on a node for which `other`
+    /// returns true. False also if no effort is left for the check.
     fn fits_with_its_constraints(
         &self,
         index: PodIndex,
@@ -170,18 +187,19 @@ impl<'a> Elsewhere<'a> {
         (0..self.nodes.len()).any(|rank| other(rank) && self.fits(index, pod, rank, &room))
     }
 
-    /// Returns true if a pod fits on a node with this occupancy.
+    /// Returns true if a pod fits on the node with this rank when `room` is what is in use on all nodes.
     fn fits(&self, index: PodIndex, pod: &Pod, rank: Rank, room: &Occupancy<'_>) -> bool {
         room.refuse(index, rank).is_none() && unsuitable_if_unbound(pod, self.nodes.at(rank)).is_none()
     }
 
-    /// Returns the occupancy of all nodes, with the counts that the constraints of these pods need.
+    /// Returns what is in use on all nodes now, with the counts of other pods that the inter-pod constraints of these pods need.
     fn room(&self, pods: &[PodIndex]) -> Occupancy<'a> {
         Occupancy::new(self.cluster, self.nodes, pods, self.held)
     }
 
-    /// Returns true if these pods fit on other nodes than their own, all of them at the same time, without `gone` and with the add-on
-    /// placed. The largest is placed first, each on the first node where it fits.
+    /// Returns true if all these pods fit at the same time on other nodes than the add-on's, after the pods `gone` are removed and the
+    /// critical add-on `addon` is placed on the node with its rank. The largest pod is placed first, each on the first node where it fits.
+    /// False also if no effort is left for the check.
     pub(crate) fn fit_elsewhere_together(&self, pods: &[PodIndex], gone: &[PodIndex], addon: (PodIndex, Rank)) -> bool {
         if !self.effort.take(pods.len() * self.nodes.len() + self.cluster.pod_bound()) {
             return false;

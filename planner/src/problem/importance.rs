@@ -3,11 +3,11 @@
 use crate::model::Unit;
 use std::cmp::Ordering;
 
-/// Orders units from the most to the least important: by priority, then group above pod, then more pods, then earlier
-/// start, then name.
+/// Orders two units of eviction (single pods or whole groups) so that the more important one comes first: the one with the higher priority,
+/// then a group before a pod, then the one with more pods, then with the earlier start, then by name.
 ///
-/// A pod of a group in mode `Pod` ranks as a group, as in kube-scheduler. A unit that is not known to have started
-/// counts as started just now.
+/// A pod of a group in mode `Pod` ranks as a group, as in kube-scheduler. A unit that is not known to have started counts as started just
+/// now.
 pub(crate) fn compare(a: &Unit, b: &Unit) -> Ordering {
     let started = |unit: &Unit| unit.started.unwrap_or(i64::MAX);
     (b.priority.cmp(&a.priority))

@@ -1,4 +1,4 @@
-//! Differences between the cluster of one decision and the model: the preemptor's own reservations, pods that decisions in flight evict,
+//! Differences between the cluster of one decision and the model: the preemptor's own reservations, pods that plans in flight evict,
 //! and exempt units. They concern few nodes, so that cached results of all other nodes stay valid.
 
 use crate::api::Context;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The differences of a node between a decision's cluster and the model: pods, their classes, and how they differ.
 pub(crate) type Difference = Vec<(PodIndex, ClassId, Differs)>;
 
-/// How a pod of a decision's cluster differs from the model.
+/// In which way a pod differs from the model in the cluster that one decision assumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Differs {
     /// It reserves nothing, because it belongs to the preemptor.
@@ -28,15 +28,15 @@ pub(crate) enum Differs {
     OfUnit,
 }
 
-/// How the cluster that one decision assumes differs from the model: because of other decisions that are being carried
-/// out, of the preemptor's own pods, and of pods that must not be evicted.
+/// How the cluster that one decision assumes differs from the model: because of plans in flight, which still evict pods, of the
+/// preemptor's own pods, and of pods that must not be evicted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlight {
     /// The reservations of others that count against the preemptor.
     pub(crate) reserved: Reserved,
     /// All of them by node, collected when they are first needed.
     held: OnceCell<Vec<Held>>,
-    /// Pods that decisions in flight evict.
+    /// Pods that plans in flight evict.
     departing: BTreeSet<PodIndex>,
     /// By budget: how many of them are live and use up one of its disruptions that its status does not count yet.
     evicting: BTreeMap<BudgetIndex, usize>,
@@ -49,7 +49,8 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    /// Returns the differences that result from a preemptor and from the decisions in flight.
+    /// Collects how the cluster that a decision about this preemptor assumes differs from the model: because of the preemptor's own pods,
+    /// and of what the context says about plans in flight and about pods that must not be evicted.
     pub(crate) fn new(cluster: &Cluster, demand: &Demand, context: &Context) -> Self {
         // Most members have no reservation: those are not looked up.
         let own = demand.members.iter().copied().filter(|member| cluster.has_reservation(*member)).collect();
@@ -70,12 +71,13 @@ impl InFlight {
         Self { reserved, held: OnceCell::new(), departing, evicting, lingering, exempt, displaces_critical: false }
     }
 
-    /// Returns the same differences for a critical add-on, for which another critical add-on may be evicted.
+    /// Returns the same differences for a preemptor that is a critical add-on, for which other critical add-ons may be evicted.
     pub(crate) fn for_critical_addon(self) -> Self {
         Self { displaces_critical: true, ..self }
     }
 
-    /// Returns true if a pod is leaving its node independently of this decision.
+    /// Returns true if a pod leaves its node independently of this decision: it terminates and is not overdue, or a plan in flight evicts
+    /// it. `row` is the pod's summary row.
     pub(crate) fn leaves(&self, pod: PodIndex, row: &Row) -> bool {
         match row.role {
             Role::Leaves => self.lingering.is_empty() || !self.lingering.contains(&pod),
@@ -83,12 +85,14 @@ impl InFlight {
         }
     }
 
-    /// Returns true if no critical add-on may be evicted: the preemptor is not one itself.
-    pub(crate) fn evicts_as_usual(&self) -> bool {
+    /// Returns true if no critical add-on may be evicted, because the preemptor is not one itself.
+    pub(crate) fn protects_critical_addons(&self) -> bool {
         !self.displaces_critical
     }
 
-    /// Returns the unit that a pod may be evicted with; `None` if it must not be evicted.
+    /// Returns the unit of eviction (a single pod or a whole group) of the pod with this summary row; `None` if this preemptor must not
+    /// evict the pod, or the pod terminates or is evicted by a plan in flight. The priority of the unit is not compared with the
+    /// preemptor's.
     pub(crate) fn unit_of(&self, pod: PodIndex, row: &Row) -> Option<UnitRef> {
         let unit = row.role.unit(pod).filter(|_| row.role != Role::CriticalAddon || self.displaces_critical)?;
         if row.barred_below > self.reserved.priority {
@@ -98,20 +102,19 @@ impl InFlight {
         (nothing || (!self.departing.contains(&pod) && !self.exempt.contains(&unit))).then_some(unit)
     }
 
-    /// Returns how many of a unit's pods are not leaving already.
+    /// Returns how many pods of a unit of eviction do not leave their nodes anyway.
     pub(crate) fn staying(&self, cluster: &Cluster, unit: &Unit<'_>) -> usize {
         let stays = |pod: &&PodIndex| self.unit_of(**pod, &cluster.row(**pod)).is_some();
         if self.any_departs() { unit.pods.iter().filter(stays).count() } else { unit.pods.len() }
     }
 
-    /// Returns how many pods that decisions in flight evict use up a disruption of this budget that its status does not
-    /// count yet.
+    /// Returns how many pods that plans in flight evict use up a disruption of this budget that its status does not count yet.
     pub(crate) fn evicting(&self, budget: BudgetIndex) -> usize {
         self.evicting.get(&budget).copied().unwrap_or(0)
     }
 
-    /// Returns the budgets of the pods that decisions in flight evict, and of those that must not be evicted: their
-    /// state differs from the model.
+    /// Returns the budgets for which this decision counts otherwise than the model: those of pods that plans in flight evict, and of
+    /// units that must not be evicted.
     pub(crate) fn budgets(&self, cluster: &Cluster) -> BTreeSet<BudgetIndex> {
         let exempt = self.exempt.iter().filter_map(|unit| cluster.unit(*unit));
         let exempt: Vec<PodIndex> = exempt.flat_map(|unit| unit.pods.to_vec()).collect();
@@ -119,12 +122,13 @@ impl InFlight {
         pods.flat_map(|pod| cluster.budgets_at(*pod)).copied().collect()
     }
 
-    /// Returns true if decisions in flight evict any pod, so that a unit may have pods that are leaving already.
+    /// Returns true if plans in flight evict any pod, so that a unit of eviction may have pods that leave anyway.
     pub(crate) fn any_departs(&self) -> bool {
         !self.departing.is_empty()
     }
 
-    /// Returns the pods that are leaving anyway, by node and key, with their nodes.
+    /// Returns the pods that leave their nodes independently of this decision, sorted by node and key, each with the rank of its node in
+    /// `nodes`.
     pub(crate) fn leaving(&self, cluster: &Cluster, nodes: &Nodes<'_>) -> Vec<(PodIndex, Rank)> {
         let leavers = cluster.leaving().map(|(index, _)| index).chain(self.departing.iter().copied());
         let ranks: BTreeSet<Rank> = leavers.filter_map(|index| nodes.rank(cluster.row(index).node?)).collect();
@@ -135,8 +139,8 @@ impl InFlight {
         ranks.into_iter().flat_map(leave).collect()
     }
 
-    /// Returns the nodes on which the decision's cluster differs from the model, each with the pods that differ, and
-    /// how.
+    /// Returns, by rank, the nodes of the list `nodes` on which the cluster that this decision assumes differs from the model; each with
+    /// the pods that differ, and how.
     pub(crate) fn nodes(&self, cluster: &Cluster, nodes: &Nodes<'_>) -> BTreeMap<Rank, Difference> {
         let mut changed: BTreeMap<Rank, Difference> = BTreeMap::new();
         let mut note = |pod: PodIndex, rank: Option<Rank>, differs: Differs| {
@@ -162,14 +166,13 @@ impl InFlight {
         changed
     }
 
-    /// Returns all reservations of others that count against the preemptor, by node; they are collected at the first
-    /// call.
-    pub(crate) fn held(&self, cluster: &Cluster) -> &[Held] {
+    /// Returns all reservations of other pods that count against the preemptor, sorted by node; they are collected at the first call.
+    pub(crate) fn reservations(&self, cluster: &Cluster) -> &[Held] {
         self.held.get_or_init(|| self.reserved.all(cluster))
     }
 }
 
-/// Returns for each budget how many of the pods `departing` are live and counted by it; budgets without such pods are
+/// Returns, for each budget, how many of the pods `departing` are live and use up one of its disruptions; budgets without such pods are
 /// left out. It takes one pass over these pods.
 fn evicting(cluster: &Cluster, departing: &BTreeSet<PodIndex>) -> BTreeMap<BudgetIndex, usize> {
     let mut counts = BTreeMap::new();

@@ -49,8 +49,8 @@ pub(crate) struct Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    /// Collects what the placement of the members depends on, without potential victims. `now` is the occupancy with every bound
-    /// pod and the nominated pods.
+    /// Collects everything on which the placement of the members depends, without potential victims. `now` is what is in use on the nodes:
+    /// by all bound pods, and by the reservations of other pods.
     pub(crate) fn new(
         cluster: &'a Cluster,
         nodes: &'a Nodes<'a>,
@@ -80,20 +80,21 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Collects the potential victims, up to the priority `ceiling`.
+    /// Collects the potential victims and their budgets: the units of eviction with a priority below the preemptor's, and not above
+    /// `ceiling`.
     pub(crate) fn consider_victims(&mut self, ceiling: i32) {
         let ceiling = ceiling.min(self.demand.priority.saturating_sub(1));
         self.potential = PotentialVictims::new(self.cluster, self.nodes, self.in_flight, self.demand.priority, ceiling);
         self.budgets = Budgets::new(self.cluster, &self.potential.units, self.demand.priority, self.in_flight);
     }
 
-    /// Returns the pods of a unit that run on a node.
+    /// Returns the pods of a unit of eviction that run on the node with this rank.
     pub(crate) fn pods_on(&self, unit: UnitIndex, rank: Rank) -> Vec<PodIndex> {
         self.potential.pods_on(self.cluster, self.nodes, self.in_flight, unit, rank)
     }
 
     /// Makes all nodes infeasible for the members except those with these ranks.
-    pub(crate) fn leave_out_all_but(&mut self, ranks: &[Rank]) {
+    pub(crate) fn restrict_to_nodes(&mut self, ranks: &[Rank]) {
         let mut meant = vec![false; self.nodes.len()];
         ranks.iter().for_each(|rank| meant[*rank] = true);
         for class in &mut self.classes {
@@ -102,8 +103,8 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Returns the occupancy after the pods that are leaving anyway have terminated.
-    pub(crate) fn room_then(&self) -> Occupancy<'a> {
+    /// Returns what is in use on the nodes after all pods that leave anyway have terminated.
+    pub(crate) fn occupancy_after_terminations(&self) -> Occupancy<'a> {
         let mut room = self.now.clone();
         for (pod, rank) in &self.leaving {
             room.remove(*pod, *rank);

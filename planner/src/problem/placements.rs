@@ -4,8 +4,8 @@ use crate::api::Placement;
 use crate::filters::{Nodes, Rank};
 use crate::model::{Cluster, PodIndex};
 
-/// Returns the placements of a plan, in the order in which they were made: with inter-pod constraints, each member fits beside those before
-/// it.
+/// Converts placed members (pod and rank of the node in `nodes`) to the placements of a plan, in the same order: with inter-pod
+/// constraints, each member fits beside those before it.
 pub(crate) fn placements(cluster: &Cluster, nodes: &Nodes<'_>, placed: &[(PodIndex, Rank)]) -> Vec<Placement> {
     let placement = |(index, rank): &(PodIndex, Rank)| {
         let pod = cluster.pod_at(*index)?;

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// Index of a unit in [`PotentialVictims::units`].
 pub(crate) type UnitIndex = usize;
 
-/// All units that may be evicted for a preemptor.
+/// All units of eviction (single pods and whole groups) that may be evicted for a preemptor.
 pub(crate) struct PotentialVictims<'a> {
     /// The units.
     pub(crate) units: Vec<Unit<'a>>,
@@ -33,8 +33,8 @@ impl<'a> PotentialVictims<'a> {
         Self { units: Vec::new(), refs: Vec::new(), on: vec![Vec::new(); nodes.len()], groups: BTreeMap::new() }
     }
 
-    /// Collects the units with pods on `nodes`, of a priority strictly below `priority` (the preemptor's) and not above
-    /// `ceiling`. Mirror pods, pods that are leaving anyway, exempt units, and the preemptor's own group are left out.
+    /// Collects the units of eviction with pods on `nodes` whose priority is below `priority` (the preemptor's) and not above `ceiling`.
+    /// Mirror pods, pods that leave anyway, units that must not be evicted, and the preemptor's own group are left out.
     pub(crate) fn new(
         cluster: &'a Cluster,
         nodes: &Nodes<'_>,
@@ -63,8 +63,7 @@ impl<'a> PotentialVictims<'a> {
         potential
     }
 
-    /// Adds a unit to the list, without pods that are leaving anyway. Returns its index; `None` if the unit does not
-    /// exist.
+    /// Adds a unit of eviction to the list, without its pods that leave anyway. Returns its index; `None` if the unit does not exist.
     fn push(&mut self, cluster: &'a Cluster, in_flight: &InFlight, unit: UnitRef) -> Option<UnitIndex> {
         let number = self.units.len();
         let mut found = cluster.unit(unit)?;
@@ -79,7 +78,8 @@ impl<'a> PotentialVictims<'a> {
         Some(number)
     }
 
-    /// Returns the pods of a unit that run on a node; for a large group by filtering the pods of the node.
+    /// Returns the pods of a unit of eviction that run on the node with this rank in `nodes`. For a large group the pods of the node are
+    /// filtered, instead of those of the group.
     pub(crate) fn pods_on(
         &self,
         cluster: &Cluster,
@@ -97,18 +97,20 @@ impl<'a> PotentialVictims<'a> {
         cluster.rows_at(node).filter(of_unit).map(|(index, _)| index).collect()
     }
 
-    /// Orders units of this list from the most to the least important.
+    /// Orders two units of eviction of this list so that the more important one comes first.
     pub(crate) fn compare(&self, a: UnitIndex, b: UnitIndex) -> Ordering {
         importance::compare(&self.units[a], &self.units[b])
     }
 }
 
-/// Returns what a unit adds to the sum of priorities of step 9: its offset priority, once for each pod.
+/// Returns what a unit of eviction adds to the sum of priorities in the cost of a plan
+/// ([`Cost::priority_sum`](crate::api::Cost::priority_sum)): its priority, offset so that it is never negative, once for each of its pods.
 pub(crate) fn weight(unit: &Unit<'_>) -> u64 {
     offset_priority(unit.priority).saturating_mul(unit.pods.len() as u64)
 }
 
-/// Returns a whole group without those of its pods that decisions in flight evict.
+/// Returns a group as unit of eviction without those of its pods that plans in flight evict; start and threshold are those of the other
+/// pods.
 fn without_departing<'a>(cluster: &'a Cluster, in_flight: &InFlight, mut unit: Unit<'a>) -> Unit<'a> {
     let stays = |index: &PodIndex| in_flight.unit_of(*index, &cluster.row(*index)).is_some();
     let pods: Vec<PodIndex> = unit.pods.iter().copied().filter(stays).collect();
@@ -119,7 +121,8 @@ fn without_departing<'a>(cluster: &'a Cluster, in_flight: &InFlight, mut unit: U
     unit
 }
 
-/// Returns the ranks of the nodes of a unit's pods; a rank can occur more than once.
+/// Returns, for each pod of a unit of eviction, the rank of its node in `nodes`; pods on other nodes are left out, and a rank can occur
+/// more than once.
 pub(crate) fn ranks<'u>(cluster: &'u Cluster, nodes: &'u Nodes<'_>, unit: &'u Unit) -> impl Iterator<Item = Rank> + 'u {
     unit.pods.iter().filter_map(|pod| cluster.row(*pod).node).filter_map(|index| nodes.rank(index))
 }

@@ -47,7 +47,7 @@ pub(crate) fn first_fit<'a>(
     let (kinds, constraints) = kinds(cluster, nodes, demand, &room);
     let looks = kinds.iter().map(|kind| kind.on.as_ref().map_or(nodes.len(), Vec::len)).sum();
     if !effort.take(looks) {
-        effort.exhaust();
+        effort.record_cut_search();
         return None;
     }
     let suits = vec![Vec::new(); constraints];
@@ -114,7 +114,7 @@ impl FirstFit<'_, '_> {
             start = first.unwrap_or(many);
             let Some(place) = found else {
                 if around && self.effort.spent() {
-                    self.effort.exhaust();
+                    self.effort.record_cut_search();
                 }
                 return;
             };

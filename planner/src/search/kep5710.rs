@@ -100,7 +100,7 @@ pub(crate) fn finish(
 ) -> Option<Found> {
     let mut layout = place(problem, room, available);
     if layout.placed.len() < most {
-        problem.effort.last_resort();
+        problem.effort.add_reserve();
         layout = clear_all(problem, room, available);
     }
     if layout.placed.len() < problem.demand.need {
@@ -214,7 +214,7 @@ fn spare_budgets(
     let under = |unit: &UnitIndex| potential.units[*unit].pods.iter().any(|p| !problem.budgets.of_pod(*p).is_empty());
     let mut order: Vec<UnitIndex> = (0..potential.units.len()).filter(under).collect();
     order.sort_by(|a, b| potential.compare(*a, *b));
-    let violating = problem.budgets.split(order.iter().map(|unit| &potential.units[*unit]));
+    let violating = problem.budgets.violating_in_order(order.iter().map(|unit| &potential.units[*unit]));
     let violating: BTreeSet<UnitIndex> = order.into_iter().zip(violating).filter(|(_, v)| *v).map(|(u, _)| u).collect();
     let mild: Vec<bool> = (0..available.len()).map(|unit| !violating.contains(&unit)).collect();
     if violating.is_empty() || reach(problem, room, &mild) >= most {
@@ -331,7 +331,7 @@ fn keep_guarantees(
             found.iter().for_each(|unit| {
                 budgets.add(&mut tally, &potential.units[*unit]);
             });
-            let Some(breached) = budgets.breach(&tally) else { return Some(found) };
+            let Some(breached) = budgets.first_breached(&tally) else { return Some(found) };
             let under: Vec<&UnitIndex> =
                 found.iter().filter(|unit| budgets.covers(breached, &potential.units[**unit])).collect();
             let preferred = under.iter().find(|unit| budgets.guards(&potential.units[***unit]) == leave_out_guarded);

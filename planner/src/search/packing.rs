@@ -96,7 +96,7 @@ impl<'p> PackingAttempt<'p, '_> {
     /// Records that not every placement was tried, if that is so.
     fn tell_end(&self) {
         if self.tries == 0 || self.problem.effort.spent() {
-            self.problem.effort.exhaust();
+            self.problem.effort.record_cut_search();
         }
     }
 

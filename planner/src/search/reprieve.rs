@@ -99,7 +99,7 @@ pub(crate) fn order(problem: &Problem<'_>, candidates: &[UnitIndex]) -> Vec<Unit
     if budgets.is_empty() {
         return units;
     }
-    let violating = budgets.split(units.iter().map(|unit| &potential.units[*unit]));
+    let violating = budgets.violating_in_order(units.iter().map(|unit| &potential.units[*unit]));
     let mut classed: Vec<(u8, UnitIndex)> = units
         .into_iter()
         .zip(violating)

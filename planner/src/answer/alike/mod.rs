@@ -38,12 +38,12 @@ pub(super) fn decide(cluster: &Cluster, demand: &Demand, context: &Context) -> O
     let nodes = Nodes::new(cluster);
     let in_flight = InFlight::new(cluster, demand, context);
     if repelled(cluster, &demand.members, id, in_flight.reserved.repelling(cluster))
-        || (apart && !in_flight.held(cluster).is_empty())
+        || (apart && !in_flight.reservations(cluster).is_empty())
     {
         return None;
     }
     let leaving = in_flight.leaving(cluster, &nodes);
-    let elsewhere = &Elsewhere::new(cluster, &nodes, in_flight.held(cluster), leaving);
+    let elsewhere = &Elsewhere::new(cluster, &nodes, in_flight.reservations(cluster), leaving);
     let (nodes, in_flight) = (&nodes, &in_flight);
     let alike = Alike { cluster, demand, context, nodes, in_flight, elsewhere, example, class };
     cluster.memory().with(|kept: &mut Kept| from_kept(kept, &alike))
@@ -149,7 +149,7 @@ impl FromCapacities<'_> {
         let nodes = Nodes::suitable(self.alike.cluster, places);
         let problem = self.problem(&nodes);
         let placed = placed.into_iter().filter_map(|(pod, rank)| Some((pod, nodes.local(rank)?))).collect();
-        let room = problem.room_then();
+        let room = problem.occupancy_after_terminations();
         assembly::decision(&problem, room, Found::by_waiting(placed))
     }
 
@@ -181,7 +181,7 @@ impl FromCapacities<'_> {
         let nodes = self.useful_nodes(ceiling);
         let mut problem = self.problem(&nodes);
         problem.consider_victims(ceiling);
-        let room = problem.room_then();
+        let room = problem.occupancy_after_terminations();
         let mut found = least_cost::search(&problem, &room)?;
         if found.cost.budget_violations > 0 || found.placed.len() < most {
             return None;
@@ -196,7 +196,7 @@ impl FromCapacities<'_> {
         let nodes = self.useful_nodes(ceiling);
         let mut problem = self.problem(&nodes);
         problem.consider_victims(ceiling);
-        let room = problem.room_then();
+        let room = problem.occupancy_after_terminations();
         let mut trace = vec![kep5710::reach_in_words(
             self.alike.demand,
             most,
@@ -300,7 +300,7 @@ fn on_one_node<T>(
     let mut problem = Problem::new(cluster, &nodes, demand, context, in_flight, room, effort);
     problem.elsewhere = elsewhere;
     problem.consider_victims(i32::MAX);
-    let room = problem.room_then();
+    let room = problem.occupancy_after_terminations();
     let search = || {
         let first = kep5710::search(&problem, &room);
         match context.strategy {

@@ -81,7 +81,7 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
         }
         let ((preemptor, lacks, fits), when) = (self.preemptor, self.when);
         let nodes = self.in_words(&here);
-        let objection = self.budgets.objection(&self.tally, unit);
+        let objection = self.budgets.first_violated(&self.tally, unit);
         if let Some((number, true)) = objection {
             return format!("Evicting it as well would violate {}.", self.guarantee(number, unit));
         }
@@ -159,7 +159,7 @@ fn sentence(text: &str) -> String {
 /// the victims.
 fn places(scene: &Scene<'_, '_>, going: &[&Unit<'_>]) -> BTreeMap<Rank, Place> {
     let Scene { cluster, nodes, demand, in_flight, plan, placed, .. } = scene;
-    let mut room = Occupancy::new(cluster, nodes, &demand.members, in_flight.held(cluster));
+    let mut room = Occupancy::new(cluster, nodes, &demand.members, in_flight.reservations(cluster));
     let awaited: Vec<PodIndex> = plan.awaited.iter().filter_map(|pod| cluster.pod_index(pod)).collect();
     let vacated: BTreeSet<Rank> = awaited.iter().filter_map(|pod| room.rank_of(*pod)).collect();
     room.take(&awaited);

@@ -92,7 +92,7 @@ impl<'p, 'a> Exact<'p, 'a> {
         most.take(*unit);
         let mut tally = tally.clone();
         self.problem.budgets.add(&mut tally, &self.problem.potential.units[*unit]);
-        if self.checks == 0 || self.problem.budgets.breach(&tally).is_some() {
+        if self.checks == 0 || self.problem.budgets.first_breached(&tally).is_some() {
             return;
         }
         self.chosen.push(*unit);

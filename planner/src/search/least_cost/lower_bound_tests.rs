@@ -23,11 +23,11 @@ fn no_bound_of_a_placement_is_above_the_cost_of_a_plan() {
             let context = Context { strategy, ..Context::default() };
             let Ok(demand) = Demand::of(&cluster, &world.preemptor(), &context) else { return Ok(false) };
             let (nodes, in_flight) = (Nodes::new(&cluster), InFlight::new(&cluster, &demand, &context));
-            let now = Occupancy::new(&cluster, &nodes, &demand.members, in_flight.held(&cluster));
+            let now = Occupancy::new(&cluster, &nodes, &demand.members, in_flight.reservations(&cluster));
             let mut problem =
                 Problem::new(&cluster, &nodes, &demand, &context, &in_flight, now, &Effort::of_decision());
             problem.consider_victims(i32::MAX);
-            let room = problem.room_then();
+            let room = problem.occupancy_after_terminations();
             let Some(found) = search(&problem, &room) else { continue };
             let units: Vec<UnitIndex> = (0..problem.potential.units.len()).collect();
             let goal = found.placed.len();
