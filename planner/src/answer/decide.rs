@@ -80,7 +80,7 @@ fn by_what_is_known(cluster: &Cluster, demand: &Demand, context: &Context) -> De
     let answer = domains::decide(&question).unwrap_or_else(|| anywhere(&question));
     let answer = as_far_as_evaluated(&question, answer);
     if let Some(prospects) = prospects {
-        prospects.keep(cluster);
+        prospects.return_to_cache(cluster);
     }
     answer
 }

@@ -89,7 +89,7 @@ impl DomainNodes {
             name,
             domain,
             at_most: question.prospects.map_or(u64::MAX, |prospects| prospects.at_most(&ranks, when)),
-            places: question.prospects.map_or(ranks.len() as u64, |prospects| prospects.places(&ranks, when)),
+            places: question.prospects.map_or(ranks.len() as u64, |prospects| prospects.capacity(&ranks, when)),
             ranks,
         }
     }
@@ -100,7 +100,7 @@ impl DomainNodes {
 fn fit_now(question: &Question<'_>, parts: &[DomainNodes]) -> Option<Decision> {
     let mut open: Vec<&DomainNodes> = parts.iter().filter(|part| question.could_fit(&part.ranks, When::Now)).collect();
     let places =
-        |part: &DomainNodes| question.prospects.map_or(0, |prospects| prospects.places(&part.ranks, When::Now));
+        |part: &DomainNodes| question.prospects.map_or(0, |prospects| prospects.capacity(&part.ranks, When::Now));
     let fit = |part: &DomainNodes| question.prospects.map_or(0, |prospects| prospects.at_most(&part.ranks, When::Now));
     open.sort_by_cached_key(|part| (Reverse(fit(part)), places(part)));
     let mut best: Option<(usize, Decision)> = None;
@@ -123,7 +123,7 @@ fn fit_now(question: &Question<'_>, parts: &[DomainNodes]) -> Option<Decision> {
 fn fit_then(question: &Question<'_>, parts: &[DomainNodes]) -> Option<Plan> {
     let open = parts.iter().filter(|part| question.could_fit(&part.ranks, When::Then)).collect();
     let places =
-        |part: &DomainNodes| question.prospects.map_or(0, |prospects| prospects.places(&part.ranks, When::Then));
+        |part: &DomainNodes| question.prospects.map_or(0, |prospects| prospects.capacity(&part.ranks, When::Then));
     let mut tried = first_and_roomiest(question, open, places).into_iter();
     tried.find_map(|part| Some(within(question.fit_then(&part.ranks)?, part.domain.as_ref())))
 }
@@ -211,7 +211,7 @@ type Level = Option<(usize, Option<i32>)>;
 
 /// Returns the lower bounds by which the domains are sorted first; `None` if all nodes are searched anyway.
 fn level(question: &Question<'_>, part: &DomainNodes) -> Level {
-    question.prospects.map(|prospects| prospects.least(&part.ranks))
+    question.prospects.map(|prospects| prospects.lower_bounds(&part.ranks))
 }
 
 /// Returns a lower bound on the cost of victims in a domain; `None` if all nodes are searched anyway.

@@ -142,7 +142,7 @@ impl<'q> Question<'q> {
     fn useful_and_whether_all(&self, ranks: &[Rank], when: When) -> (Vec<Rank>, bool) {
         let around = |ranks: &[Rank]| self.now.around(&self.demand.members, ranks);
         let Some(prospects) = self.prospects else { return (ranks.to_vec(), true) };
-        let (useful, all) = prospects.useful(ranks, when, around);
+        let (useful, all) = prospects.promising_nodes(ranks, when, around);
         // Inter-pod constraints can refer to victims on nodes where no member fits.
         let all = all && (useful.len() == ranks.len() || !self.now.looks_around());
         (useful, all)

@@ -1,12 +1,12 @@
-//! The pods of a node whose eviction would violate a budget: listed for all nodes before the first computation, and found by reading the pods
-//! of a node for the few that change later.
+//! The pods of a node whose eviction would violate a budget: listed for all nodes before the first computation, and found by reading the
+//! pods of a node for the few that change later.
 
 use super::violations::{Risk, Violations};
 use crate::filters::{Nodes, Rank};
 use crate::model::{ClassId, Cluster, NodeIndex, PodIndex, Row, UnitRef};
 use crate::problem::InFlight;
 
-/// A pod of a unit whose eviction would violate a budget ([`Risk`]).
+/// A pod of a unit of eviction (a single pod or a whole group) whose eviction would violate a budget, as [`Risk`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PodAtRisk {
     rank: Rank,
@@ -28,8 +28,8 @@ pub(crate) struct AtRisk<'s> {
 }
 
 impl<'s> AtRisk<'s> {
-    /// Creates an empty list of the pods whose units would violate a budget and that a preemptor of a priority may
-    /// evict; it is filled node by node.
+    /// Creates a list, empty as yet, of the evictable pods whose eviction would violate a budget; `priority` is the preemptor's.
+    /// [`Self::on`] reads the pods of one node after the other, unless [`Self::list`] was called.
     pub(crate) fn new(
         cluster: &'s Cluster,
         in_flight: &'s InFlight,
@@ -39,7 +39,8 @@ impl<'s> AtRisk<'s> {
         Self { cluster, in_flight, violations, priority, pods: Vec::new(), next: None }
     }
 
-    /// Collects the pods at risk on all nodes at once. [`Self::on`] must then be called in ascending order of ranks.
+    /// Collects the pods at risk on all nodes at once: evictable pods whose eviction would violate a budget. [`Self::on`] must then be
+    /// called in ascending order of ranks.
     pub(crate) fn list(mut self, nodes: &Nodes<'_>) -> Self {
         for (unit, risk) in self.violations.all() {
             let found = match unit {
@@ -56,7 +57,7 @@ impl<'s> AtRisk<'s> {
         self
     }
 
-    /// Adds a pod of a unit with this risk to the list, if a plan may evict it.
+    /// Adds a pod to the list if the preemptor may evict it and its node is in `nodes`; `risk` is that of its unit of eviction.
     fn push(&mut self, index: PodIndex, risk: Risk, nodes: &Nodes<'_>) {
         let row = self.cluster.row(index);
         if self.available(index, &row).is_some()
@@ -66,12 +67,13 @@ impl<'s> AtRisk<'s> {
         }
     }
 
-    /// Returns the unit that a pod is evicted with; `None` if a preemptor of this priority must not evict it.
+    /// Returns the unit of eviction of the pod with this summary row; `None` if the preemptor must not evict it.
     fn available(&self, index: PodIndex, row: &Row) -> Option<UnitRef> {
         self.in_flight.unit_of(index, row).filter(|_| row.priority < self.priority)
     }
 
-    /// Returns the pods at risk on a node, by priority.
+    /// Returns the pods at risk on a node, sorted by priority: evictable pods whose eviction would violate a budget. `rank` and `node` are
+    /// the position and the index of the same node.
     pub(crate) fn on(&mut self, rank: Rank, node: NodeIndex) -> &[PodAtRisk] {
         if let Some(next) = self.next {
             let after = self.pods[next..].iter();

@@ -1,10 +1,10 @@
 //! The best node for a single pod: each node is a domain of its own, and its best choice of victims is searched only if a lower bound
 //! permits that it is the best of all (step 9).
 //!
-//! Bounds and choices are cached until something changes on their node. A choice depends on its node alone, and what it took to search it is
-//! counted whether it is cached or not, so that the result does not depend on earlier decisions.
+//! Bounds and choices are cached until something changes on their node. A choice depends on its node alone, and what it took to search it
+//! is counted whether it is cached or not, so that the result does not depend on earlier decisions.
 
-use super::node_capacity::{NodeCapacity, Scale, add, free_now};
+use super::node_capacity::{MemberRequests, NodeCapacity, add, free_now};
 use crate::api::{Cost, CostBound, offset_priority};
 use crate::filters::{Nodes, Rank};
 use crate::limits::MOST_NODES_TIED;
@@ -14,8 +14,7 @@ use crate::search::domains::fractional;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-/// Cache that finds the node with the cheapest evictions for a single pod: nodes sorted by a lower bound on that cost, and what was found
-/// on them.
+/// The best nodes for a single pod.
 #[derive(Debug, Default)]
 pub(crate) struct BestNode {
     order: BTreeSet<(Cost, Rank)>,
@@ -23,7 +22,7 @@ pub(crate) struct BestNode {
     forgotten: BTreeSet<Rank>,
 }
 
-/// Cached results of a node.
+/// What is cached of a node.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     /// The lower bound; `None` if the pod does not fit there whatever is evicted.
@@ -34,7 +33,7 @@ struct Entry {
     searched: Option<Searched>,
 }
 
-/// The outcome of a search on a node.
+/// The result of a search for the best choice of victims on one node; `choice` is `None` if there is none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Searched {
     pub(crate) choice: Option<NodeChoice>,
@@ -42,7 +41,7 @@ pub(crate) struct Searched {
     pub(crate) looks: usize,
 }
 
-/// The best choice on a node.
+/// The best choice of victims on a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeChoice {
     pub(crate) cost: Cost,
@@ -64,12 +63,13 @@ impl BestNode {
         Self { forgotten: (0..nodes).collect(), entries: vec![Entry::default(); nodes], ..Self::default() }
     }
 
-    /// Discards the cached bound and result of a node, which are computed again when they are needed.
+    /// Discards what is cached of the node with this rank; it is computed again when it is needed.
     pub(crate) fn forget(&mut self, rank: Rank) {
         self.forgotten.insert(rank);
     }
 
-    /// Moves what is cached of each node to the rank that `to` returns, or discards it for `None`. There are `nodes` ranks afterwards.
+    /// Moves what is cached of each node to the rank that `to` returns for the node's old rank, or discards it if `to` returns `None`.
+    /// Afterwards there are `nodes` ranks.
     pub(crate) fn renumber(&mut self, to: impl Fn(Rank) -> Option<Rank>, nodes: usize) {
         let known = std::mem::take(self);
         self.order = known.order.into_iter().filter_map(|(cost, rank)| Some((cost, to(rank)?))).collect();
@@ -82,9 +82,10 @@ impl BestNode {
         }
     }
 
-    /// Returns the best node. `outline` and `bound` return lower bounds for the cost of a node, of which the first takes less time and is not
-    /// above the second, and `search` searches it. Nodes are searched in the order of the second bound, which is computed for those nodes only
-    /// of which the first permits that they are next. At most `looks` are used: the result is then the best of the searched nodes.
+    /// Returns the nodes on which the evictions for the pod cost least; `None` if no searched node has a choice of victims. `outline` and
+    /// `bound` return lower bounds on that cost for a node (`None`: no eviction helps there); the first takes less time, and is not above
+    /// the second. `search` finds the best victims on a node. Nodes are searched in the order of the second bound, until no other node can
+    /// be better, or `looks` checks of a node or pod are used up: the result is then the best of the searched nodes.
     pub(crate) fn best(
         &mut self,
         mut outline: impl FnMut(Rank) -> Option<Cost>,
@@ -140,68 +141,70 @@ impl BestNode {
     }
 }
 
-/// A unit with pods on the node, and what its eviction frees there, in the order of [`Scale`].
-struct Here {
+/// A unit of eviction (a single pod or a whole group) with pods on the node, and what its eviction frees there, in the order of
+/// [`MemberRequests::ids`].
+struct UnitOnNode {
     unit: UnitRef,
     freed: Vec<i64>,
 }
 
-/// Returns a lower bound for the cost of evictions on a node for one pod from its capacity alone: a unit of the lowest sufficient priority.
-/// `None` if the pod does not fit whatever is evicted.
+/// Returns a lower bound on the cost of evictions for one pod on the node with this capacity: a victim of the lowest priority that is
+/// sufficient. `None` if the pod does not fit whatever is evicted.
 pub(crate) fn outline(answer: &NodeCapacity) -> Option<Cost> {
     let sufficient = answer.steps.iter().find(|step| step.all > 0)?;
     Some(Cost { highest_priority: Some(sufficient.priority), ..Cost::default() })
 }
 
-/// Returns a lower bound for the cost of evictions on a node for one pod: no priority above the lowest sufficient one, the units without
-/// which the pod cannot fit, and at least one unit. `None` if the pod does not fit whatever is evicted.
+/// Returns a lower bound on the cost of evictions for one pod on the node with this rank, closer than [`outline`]: with the lowest
+/// sufficient priority, the units of eviction without which the pod cannot fit, and at least one unit. `None` if the pod does not fit
+/// whatever is evicted. `answer` is the capacity of the node.
 pub(crate) fn bound(
     cluster: &Cluster,
     nodes: &Nodes<'_>,
-    scale: &Scale,
+    scale: &MemberRequests,
     in_flight: &InFlight,
     answer: &NodeCapacity,
     rank: Rank,
 ) -> Option<Cost> {
     let ceiling = answer.steps.iter().find(|step| step.all > 0)?.priority;
     let mut free = free_now(cluster, nodes, rank, scale, in_flight);
-    let mut here: Vec<Here> = Vec::new();
+    let mut here: Vec<UnitOnNode> = Vec::new();
     for (index, row) in cluster.rows_at(nodes.index(rank)) {
         if in_flight.leaves(index, &row) {
-            add(&mut free, scale.of(row.class), 1);
+            add(&mut free, scale.freed_by(row.class), 1);
         } else if row.priority <= ceiling
             && let Some(unit) = in_flight.unit_of(index, &row)
         {
             match here.iter_mut().find(|other| matches!(unit, UnitRef::Group(_)) && other.unit == unit) {
-                Some(known) => add(&mut known.freed, scale.of(row.class), 1),
-                None => here.push(Here { unit, freed: scale.of(row.class).to_vec() }),
+                Some(known) => add(&mut known.freed, scale.freed_by(row.class), 1),
+                None => here.push(UnitOnNode { unit, freed: scale.freed_by(row.class).to_vec() }),
             }
         }
     }
     let mut gone = free.clone();
     here.iter().for_each(|unit| add(&mut gone, &unit.freed, 1));
     let short = |at: usize| free[at] < scale.each[at];
-    let mut needed = Least::default();
+    let mut needed = EvictionBound::default();
     let mut one = None;
-    let mut helping: Vec<(Least, &[i64])> = Vec::with_capacity(here.len());
+    let mut helping: Vec<(EvictionBound, &[i64])> = Vec::with_capacity(here.len());
     for unit in &here {
         if !(0..free.len()).any(|at| short(at) && unit.freed[at] > 0) {
             continue;
         }
         let needs = (0..free.len()).any(|at| gone[at] - unit.freed[at] < scale.each[at]);
-        let least = Least::of(cluster, in_flight, unit.unit, ceiling)?;
+        let least = EvictionBound::of(cluster, in_flight, unit.unit, ceiling)?;
         if needs {
             needed.add(&least);
         }
         helping.push((least, &unit.freed));
         one = Some(match one {
-            Some(so_far) => least.either(so_far),
+            Some(so_far) => least.best_of_either(so_far),
             None => least,
         });
     }
-    let mut least = needed.at_least(one?);
-    least.sum = least.sum.max(fraction(&helping, &free, scale, |least| least.sum));
-    let pods = fraction(&helping, &free, scale, |least| least.pods as u64);
+    let mut least = needed.with_one_of(one?);
+    least.sum = least.sum.max(fractional_bound(&helping, &free, scale, |least| least.sum));
+    let pods = fractional_bound(&helping, &free, scale, |least| least.pods as u64);
     least.pods = least.pods.max(usize::try_from(pods).unwrap_or(usize::MAX));
     if let Some(start) = latest_start(cluster, &here, ceiling, least.pods) {
         least.start = Some(start);
@@ -218,9 +221,15 @@ pub(crate) fn bound(
     })
 }
 
-/// Returns a lower bound on the weight of units whose eviction frees enough for one pod: for each resource the least weight if fractions of
-/// the units `helping` could be evicted, and the highest of these.
-fn fraction(helping: &[(Least, &[i64])], free: &[i64], scale: &Scale, weight: impl Fn(&Least) -> u64) -> u64 {
+/// Returns a lower bound on the sum of `weight` over units whose eviction frees enough for one pod. For each resource it is the least sum
+/// if fractions of the units in `helping` could be evicted; the highest of these is returned. Each unit comes with what its eviction frees;
+/// `free` is what is free without evictions.
+fn fractional_bound(
+    helping: &[(EvictionBound, &[i64])],
+    free: &[i64],
+    scale: &MemberRequests,
+    weight: impl Fn(&EvictionBound) -> u64,
+) -> u64 {
     let of = |at: usize| {
         let offers = helping.iter().map(|(least, freed)| (weight(least), i128::from(freed[at])));
         fractional(i128::from(scale.each[at]) - i128::from(free[at]), offers)
@@ -228,9 +237,9 @@ fn fraction(helping: &[(Least, &[i64])], free: &[i64], scale: &Scale, weight: im
     (0..free.len()).map(of).max().unwrap_or(0)
 }
 
-/// Returns the earliest start, in ns since the epoch, among the `pods` units that started last; `None` if there are fewer, or not all are
-/// single pods of the priority `ceiling`.
-fn latest_start(cluster: &Cluster, here: &[Here], ceiling: i32, pods: usize) -> Option<i64> {
+/// Returns the earliest start, in ns since the epoch, among those `pods` units of the list that started last. `None` if the list has fewer
+/// units, or not all are single pods of the priority `ceiling`.
+fn latest_start(cluster: &Cluster, here: &[UnitOnNode], ceiling: i32, pods: usize) -> Option<i64> {
     let starts = here.iter().map(|unit| match (unit.unit, cluster.unit(unit.unit)) {
         (UnitRef::Pod(_), Some(found)) if found.priority == ceiling => Some(found.started.unwrap_or(i64::MAX)),
         _ => None,
@@ -243,15 +252,16 @@ fn latest_start(cluster: &Cluster, here: &[Here], ceiling: i32, pods: usize) -> 
 /// A lower bound on the cost of evictions, by criterion: sum of offset priorities, number of pods, number of whole groups, and earliest
 /// start among units of the highest priority (in ns since the epoch), of which a later one is better.
 #[derive(Clone, Copy, Default)]
-struct Least {
+struct EvictionBound {
     sum: u64,
     pods: usize,
     groups: usize,
     start: Option<i64>,
 }
 
-impl Least {
-    /// Returns the cost of the eviction of one unit; its start only if it has the priority `ceiling`. `None` if the unit does not exist.
+impl EvictionBound {
+    /// Returns the cost of the eviction of one unit (a single pod or a whole group); its start only if it has the priority `ceiling`.
+    /// `None` if the unit does not exist.
     fn of(cluster: &Cluster, in_flight: &InFlight, unit: UnitRef, ceiling: i32) -> Option<Self> {
         let found = cluster.unit(unit)?;
         let all = !in_flight.any_departs() || found.pods.len() == 1;
@@ -266,7 +276,7 @@ impl Least {
         })
     }
 
-    /// Adds the bound of another eviction that is needed, too.
+    /// Adds the cost of further evictions, which are needed too, to this bound.
     fn add(&mut self, other: &Self) {
         self.sum = self.sum.saturating_add(other.sum);
         self.pods += other.pods;
@@ -274,8 +284,8 @@ impl Least {
         self.start = [self.start, other.start].into_iter().flatten().min();
     }
 
-    /// Returns the bound if one of two evictions is needed: the better one by each criterion.
-    fn either(self, other: Self) -> Self {
+    /// Returns the bound for evictions of which only one of two is needed: the lower cost by each criterion.
+    fn best_of_either(self, other: Self) -> Self {
         Self {
             sum: self.sum.min(other.sum),
             pods: self.pods.min(other.pods),
@@ -284,9 +294,9 @@ impl Least {
         }
     }
 
-    /// Returns the bound if these evictions are needed, and at least one of `alternatives` as well, which may be one of these: the higher
-    /// cost by each criterion.
-    fn at_least(self, alternatives: Self) -> Self {
+    /// Returns the bound if these evictions are needed, and at least one of some others as well, each of which costs at least
+    /// `alternatives` and which may be among these: the higher cost by each criterion.
+    fn with_one_of(self, alternatives: Self) -> Self {
         Self {
             sum: self.sum.max(alternatives.sum),
             pods: self.pods.max(alternatives.pods),

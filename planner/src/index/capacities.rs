@@ -5,7 +5,7 @@
 
 use super::at_risk::AtRisk;
 use super::best_node::BestNode;
-use super::node_capacity::{CapacityReader, NodeCapacity, OwnSums, Scale};
+use super::node_capacity::{CapacityReader, MemberRequests, NodeCapacity, OwnSums};
 use super::violations::Violations;
 use crate::api::{Refusal, Respect};
 use crate::filters::{Nodes, Rank, unsuitable};
@@ -15,7 +15,7 @@ use crate::problem::{Difference, InFlight};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Cached capacities, node by node.
+/// How many pods of one equivalence class and priority fit on each node, now and after evictions; cached from one decision to the next.
 #[derive(Debug)]
 pub(crate) struct Capacities {
     pub(crate) class: Arc<EquivalenceClass>,
@@ -24,7 +24,7 @@ pub(crate) struct Capacities {
     pub(crate) apart: bool,
     /// Which reservations count.
     pub(crate) respect: Respect,
-    pub(crate) scale: Scale,
+    pub(crate) scale: MemberRequests,
     pub(crate) violations: Violations,
     /// By rank.
     pub(crate) nodes: Vec<NodeCapacity>,
@@ -45,7 +45,7 @@ pub(crate) struct Capacities {
     patched_budgets: BTreeSet<BudgetIndex>,
 }
 
-/// Sums over nodes.
+/// Sums of the capacities of all nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     /// How many members fit now.
@@ -75,8 +75,9 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Returns the lowest priority P such that `wanted` members fit after terminations, with the `gains` of all priorities up to P added;
-    /// `None` if no priority is enough.
+    /// Returns the lowest priority P at which `wanted` members fit: as many as fit after all terminations, plus the `gains` of all
+    /// priorities up to P. `gains` has the number of members that fit in addition, by priority of the evicted units. `None` if no priority
+    /// is enough.
     pub(crate) fn ceiling(&self, gains: &BTreeMap<i32, u64>, wanted: u64) -> Option<i32> {
         let mut fit = self.then;
         let enough = |(priority, gain): (&i32, &u64)| {
@@ -86,7 +87,7 @@ impl Totals {
         gains.iter().find_map(enough)
     }
 
-    /// Adds the capacity of a node to the totals (`more`), or subtracts it.
+    /// Adds the capacity of a node to the totals if `more`, otherwise subtracts it.
     fn count(&mut self, answer: &NodeCapacity, more: bool) {
         let add = |sum: &mut u64, amount: u32| {
             *sum = if more { *sum + u64::from(amount) } else { sum.saturating_sub(u64::from(amount)) };
@@ -133,8 +134,8 @@ impl Totals {
 }
 
 impl Capacities {
-    /// Creates capacities of which none is computed yet, for pods of this class and priority. `apart` says that each pod needs a node of
-    /// its own, `respect` which reservations count. `None` if amounts are too large to be represented.
+    /// Creates capacities for pods of this class and priority, none of which is computed yet. `apart` says that no two of the pods may be
+    /// on one node, and `respect` which reservations count. `None` if the requests are too large to be represented.
     pub(crate) fn new(
         cluster: &Cluster,
         class: &Arc<EquivalenceClass>,
@@ -147,7 +148,7 @@ impl Capacities {
             priority,
             apart,
             respect,
-            scale: Scale::new(cluster, class, apart)?,
+            scale: MemberRequests::new(cluster, class, apart)?,
             violations: Violations::default(),
             nodes: Vec::new(),
             order: Vec::new(),
@@ -161,8 +162,9 @@ impl Capacities {
         })
     }
 
-    /// Applies the changes of the model, and the differences of a decision; `None` if the class has requests that cannot be represented.
-    /// `example` is a pod of the class.
+    /// Computes again what has changed since the last call: because of changes of the model, or because this decision assumes another
+    /// cluster than the last one (`in_flight`). `example` is a pod of the class. `None` if the requests of the class are too large to be
+    /// represented.
     pub(crate) fn catch_up(
         &mut self,
         cluster: &Cluster,
@@ -183,14 +185,14 @@ impl Capacities {
         let fresh = known.is_none();
         let mut stale = Stale::default();
         match known {
-            Some(changes) => self.follow(cluster, nodes, in_flight, &changes, &mut stale),
+            Some(changes) => self.apply_changes(cluster, nodes, in_flight, &changes, &mut stale),
             None => {
                 *self = Self::new(cluster, &self.class, self.priority, self.apart, self.respect)?;
                 for budget in (0u32..).take(cluster.budget_bound()) {
                     self.violations.renew(cluster, in_flight, self.priority, budget);
                 }
                 let all: BTreeSet<NodeIndex> = (0..nodes.len()).map(|rank| nodes.index(rank)).collect();
-                self.follow_nodes(nodes, &all, &mut stale);
+                self.apply_node_changes(nodes, &all, &mut stale);
             }
         }
         self.seen = Some(cluster.mark_changes_read());
@@ -218,7 +220,7 @@ impl Capacities {
         };
         for (number, rank) in stale.nodes.iter().enumerate() {
             if fresh && number % NODES_READ_AHEAD == 0 {
-                reader.fetch(stale.nodes[number..].iter().take(NODES_READ_AHEAD));
+                reader.prefetch(stale.nodes[number..].iter().take(NODES_READ_AHEAD));
             }
             let is_new = fresh || stale.new.binary_search(rank).is_ok();
             let refusal = if is_new {
@@ -226,7 +228,7 @@ impl Capacities {
             } else {
                 self.nodes[*rank].refusal.take()
             };
-            let answer = reader.look(*rank, refusal);
+            let answer = reader.capacity(*rank, refusal);
             let old = std::mem::replace(&mut self.nodes[*rank], answer);
             let new = &self.nodes[*rank];
             if !is_new {
@@ -244,7 +246,7 @@ impl Capacities {
             }
         }
         for best_nodes in self.best_nodes.iter_mut().flatten() {
-            stale.nodes.iter().chain(&stale.weighty).for_each(|rank| best_nodes.forget(*rank));
+            stale.nodes.iter().chain(&stale.cost_only).for_each(|rank| best_nodes.forget(*rank));
         }
         Some(())
     }
@@ -264,7 +266,7 @@ impl Capacities {
             Change::Node(node) => Some(*node),
             _ => None,
         });
-        self.follow_nodes(nodes, &changed.collect(), stale);
+        self.apply_node_changes(nodes, &changed.collect(), stale);
         let mut budgets = self.patched_budgets.clone();
         budgets.extend(in_flight.budgets(cluster));
         let mut units = Vec::new();
@@ -280,7 +282,7 @@ impl Capacities {
                     units.push(unit);
                 }
                 Change::Budget(budget) => drop(budgets.insert(*budget)),
-                Change::Class(class) => self.scale.learn(cluster, *class),
+                Change::Class(class) => self.scale.add_class(cluster, *class),
             }
         }
         for budget in budgets {
@@ -294,14 +296,14 @@ impl Capacities {
         }
         units.sort_unstable();
         units.dedup();
-        stale.of_units(cluster, nodes, units, |stale| &mut stale.weighty);
+        stale.of_units(cluster, nodes, units, |stale| &mut stale.cost_only);
     }
 }
 
 impl Capacities {
-    /// Updates the cached capacities after the nodes `changed` were added, removed or changed: those of these nodes are discarded and added
-    /// to `stale`. All others move to their new ranks, whose order is the same as before.
-    fn follow_nodes(&mut self, nodes: &Nodes<'_>, changed: &BTreeSet<NodeIndex>, stale: &mut Stale) {
+    /// Updates the cache after the nodes `changed` were added, removed or changed: what is cached of these nodes is discarded, and those
+    /// that exist are added to `stale`. All other nodes move to their new ranks, whose order is the same as before.
+    fn apply_node_changes(&mut self, nodes: &Nodes<'_>, changed: &BTreeSet<NodeIndex>, stale: &mut Stale) {
         if changed.is_empty() {
             return;
         }
@@ -331,22 +333,23 @@ impl Capacities {
         stale.new = changed.iter().filter_map(|node| nodes.rank(*node)).collect();
         stale.new.sort_unstable();
         let terms = &self.class.constraints.anti_affinity;
-        self.domains_are_nodes = terms.iter().all(|term| one_by_one(nodes, &term.topology_key));
+        self.domains_are_nodes = terms.iter().all(|term| is_unique_label(nodes, &term.topology_key));
     }
 }
 
-/// Nodes whose capacity must be recomputed.
+/// The nodes of which something cached must be computed again.
 #[derive(Default)]
 struct Stale {
+    /// Nodes whose capacity must be computed again.
     nodes: Vec<Rank>,
     /// Those of them that were added, or changed themselves, ascending: nothing of them is counted.
     new: Vec<Rank>,
     /// Nodes of which only the cost of evictions changed.
-    weighty: Vec<Rank>,
+    cost_only: Vec<Rank>,
 }
 
 impl Stale {
-    /// Adds the nodes on which these units have pods to the list that `list` returns: `nodes` or `weighty`.
+    /// Adds the nodes on which these units of eviction have pods to one of the lists of this value: to the one that `list` returns.
     fn of_units(
         &mut self,
         cluster: &Cluster,
@@ -362,7 +365,7 @@ impl Stale {
 }
 
 /// Returns true if each node has a value of the label `key` that no other node has: every node is a topology domain of its own.
-fn one_by_one(nodes: &Nodes<'_>, key: &str) -> bool {
+fn is_unique_label(nodes: &Nodes<'_>, key: &str) -> bool {
     let values: Option<BTreeSet<&String>> = (0..nodes.len()).map(|rank| nodes.at(rank).labels.get(key)).collect();
     values.is_some_and(|values| values.len() == nodes.len())
 }

@@ -47,7 +47,7 @@ fn kept_sums_give_the_same_capacity_as_the_pods_of_the_node() {
             own: OwnSums::default(),
         };
         let read: Vec<NodeCapacity> =
-            (0..nodes.len()).map(|rank| reader.look(rank, known.nodes[rank].refusal.clone())).collect();
+            (0..nodes.len()).map(|rank| reader.capacity(rank, known.nodes[rank].refusal.clone())).collect();
         prop_assert_eq!(&known.nodes, &read);
         let unlike = |answer: &NodeCapacity| answer.steps.iter().any(|step| step.mild < step.all);
         Ok(read.iter().any(unlike))

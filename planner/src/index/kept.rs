@@ -6,14 +6,15 @@ use crate::limits::{ANSWERS_KEPT, NODE_ANSWERS_KEPT};
 use crate::model::{Cluster, EquivalenceClass};
 use std::sync::Arc;
 
-/// The cached capacities, the most recently used ones last.
+/// The capacities of nodes that are cached from one decision to the next, the most recently used ones last.
 #[derive(Debug, Default)]
-pub(crate) struct Kept(Vec<Capacities>);
+pub(crate) struct CapacityCache(Vec<Capacities>);
 
-impl Kept {
-    /// Removes and returns the cached capacities for a class, a priority, whether its pods need a node each, and the reservations that count;
-    /// capacities that are not computed yet if none are cached. `None` if amounts are too large to be represented. A class whose last pod was
-    /// deleted and that is used again has another number, and the same capacities.
+impl CapacityCache {
+    /// Removes the cached capacities for this class, priority, `apart` and `respect` from the cache and returns them; if there are none, it
+    /// returns capacities that are not computed yet. `apart` says that no two of the pods may be on one node, and `respect` which
+    /// reservations count. `None` if the requests are too large to be represented. A class is found by its requests and constraints, also
+    /// if its number has changed.
     pub(crate) fn take(
         &mut self,
         cluster: &Cluster,
@@ -32,7 +33,8 @@ impl Kept {
         Some(known)
     }
 
-    /// Returns capacities to the cache, and evicts the least recently used ones above the upper bounds.
+    /// Puts capacities into the cache as the most recently used ones. Above the upper bounds of the cache the least recently used ones are
+    /// removed.
     pub(crate) fn put(&mut self, known: Capacities) {
         self.0.push(known);
         while self.0.len() > ANSWERS_KEPT

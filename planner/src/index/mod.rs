@@ -1,5 +1,5 @@
-//! What is kept of every node from one decision to the next, for members of one class: capacities, the best nodes for single pods, and the units
-//! whose eviction would violate a budget. It changes what a decision costs, never its result.
+//! What is kept of every node from one decision to the next, for members of one class: capacities, the best nodes for single pods, and the
+//! units whose eviction would violate a budget. It changes what a decision costs, never its result.
 
 mod at_risk;
 mod best_node;
@@ -15,6 +15,6 @@ mod violations;
 
 pub(crate) use best_node::{BestNode, NodeChoice, Searched, bound, outline};
 pub(crate) use capacities::Capacities;
-pub(crate) use kept::Kept;
+pub(crate) use kept::CapacityCache;
 pub(crate) use prospects::{Prospects, When};
 pub(crate) use violations::Risk;

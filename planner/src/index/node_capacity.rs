@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Amounts in the order in which they are asked for; pods seldom ask for more than four.
 pub(crate) type NodeAmounts = SmallVec<[i64; 4]>;
 
-/// Capacity of a node for members.
+/// How many members of one class fit on one node: now, after terminations, and after evictions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct NodeCapacity {
     /// Why it is infeasible whatever runs there; `None` if it is not.
@@ -41,11 +41,11 @@ pub(crate) struct NodeCapacity {
     pub(crate) steps: Vec<CapacityStep>,
     /// Pods that may be evicted.
     pub(crate) movable: u32,
-    /// The requests of these pods, in the order of `Scale::ids`.
+    /// The requests of these pods, in the order of `MemberRequests::ids`.
     pub(crate) freed: NodeAmounts,
 }
 
-/// How many fit without the units up to a priority.
+/// How many members fit on a node after the eviction of units up to a priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CapacityStep {
     pub(crate) priority: i32,
@@ -58,13 +58,13 @@ pub(crate) struct CapacityStep {
 }
 
 impl NodeCapacity {
-    /// Returns how many members fit after the eviction of all units of a priority up to `ceiling`.
+    /// Returns how many members fit on the node after the eviction of all units with a priority up to `ceiling`.
     pub(crate) fn up_to(&self, ceiling: i32) -> u32 {
         self.steps.iter().take_while(|step| step.priority <= ceiling).last().map_or(self.then, |step| step.all)
     }
 
-    /// Returns, by priority, how many more members fit after the eviction of the units of this priority that violate
-    /// no budget.
+    /// Returns, by priority, how many more members fit after the eviction of units of this priority too. Units that violate a budget when
+    /// all units of lower priority than the preemptor's are evicted are not counted as evicted.
     pub(crate) fn mild_gains(&self) -> impl Iterator<Item = (i32, u32)> + '_ {
         let mut before = self.then;
         self.steps.iter().filter_map(move |step| {
@@ -74,8 +74,8 @@ impl NodeCapacity {
         })
     }
 
-    /// Returns, by priority, how many more members fit at most after the eviction of units up to it: of all units, or
-    /// (`lawful`) only of those that violate no budget.
+    /// Returns, by priority, how many more members fit at most after the eviction of units of this priority too: of all units or, if
+    /// `lawful`, only of those that violate no budget by themselves.
     pub(crate) fn gains_at_most(&self, lawful: bool) -> impl Iterator<Item = (i32, u32)> + '_ {
         let mut before = self.then;
         self.steps.iter().filter_map(move |step| {
@@ -86,22 +86,24 @@ impl NodeCapacity {
         })
     }
 
-    /// Returns the lowest priority such that more members fit after the eviction of the units up to it; `None` if evictions do not help.
+    /// Returns the lowest priority such that more members fit after the eviction of all units with a priority up to it; `None` if evictions
+    /// do not help.
     pub(crate) fn first_gain(&self) -> Option<i32> {
         self.steps.first().map(|step| step.priority)
     }
 
-    /// Returns how many members fit after the eviction of all units that may be evicted.
+    /// Returns how many members fit on the node after the eviction of all units that may be evicted.
     pub(crate) fn most(&self) -> u32 {
         self.steps.last().map_or(self.then, |step| step.all)
     }
 }
 
-/// The requests of pods of one class, and the amounts of the same resources that evicting pods of other classes frees.
+/// What one member of a class requests of each resource, and how much of the same resources the eviction of a pod of any class frees.
 #[derive(Debug)]
-pub(crate) struct Scale {
-    /// In an order that does not depend on when resources were first seen.
+pub(crate) struct MemberRequests {
+    /// The resources that members request, in an order that does not depend on when they were first seen.
     pub(crate) ids: Vec<ResourceId>,
+    /// What one member requests, in the order of `ids`.
     pub(crate) each: Vec<i64>,
     /// By class, and resource.
     amounts: Vec<i64>,
@@ -112,8 +114,8 @@ pub(crate) struct Scale {
 /// A request that is larger than any free amount.
 const NOWHERE: i64 = (1 << 52) + 1;
 
-/// Returns `amount`, which one member requests of a resource, in 64 bits; [`NOWHERE`] if it is more than `MOST_IN_SUMS` and than all nodes
-/// together offer. `None` for 0, or an amount that cannot be represented.
+/// Returns `amount`, which one member requests of the resource `id`, in 64 bits; [`NOWHERE`] if it is more than all nodes together offer
+/// and than `MOST_IN_SUMS`. `None` if it is 0 or cannot be represented.
 fn asked(cluster: &Cluster, id: ResourceId, amount: i128) -> Option<i64> {
     let exceeds_all_nodes = amount > MOST_IN_SUMS && cluster.offered(id) < amount;
     if exceeds_all_nodes { Some(NOWHERE) } else { narrow(amount).filter(|amount| *amount > 0) }
@@ -124,9 +126,9 @@ fn narrow(amount: i128) -> Option<i64> {
     i64::try_from(amount).ok().filter(|_| amount.abs() <= MOST_IN_SUMS)
 }
 
-impl Scale {
-    /// Creates a scale for members of a class; `apart` says that no two of them may be on one node. `None` if the
-    /// requests cannot be represented.
+impl MemberRequests {
+    /// Creates the requests of members of a class; `apart` says that no two of them may be on one node. `None` if the requests cannot be
+    /// represented.
     pub(crate) fn new(cluster: &Cluster, class: &EquivalenceClass, apart: bool) -> Option<Self> {
         let ids = cluster.in_order(class.requests.iter().map(|(id, _)| id).collect());
         if ids.len() > MOST_RESOURCES {
@@ -135,17 +137,18 @@ impl Scale {
         let each = ids.iter().map(|id| asked(cluster, *id, class.requests.get(*id))).collect::<Option<_>>()?;
         let cap = if apart { 1 } else { u32::MAX };
         let mut scale = Self { ids, each, amounts: Vec::new(), cap };
-        (0u32..).take(cluster.class_bound()).for_each(|id| scale.learn(cluster, id));
+        (0u32..).take(cluster.class_bound()).for_each(|id| scale.add_class(cluster, id));
         Some(scale)
     }
 
-    /// Returns true if a member requests more of a resource than all nodes together offer, so that a changed node outdates the scale.
+    /// Returns true if a member requests more of a resource than all nodes together offer: this value must then be created again when a
+    /// node changes.
     pub(crate) fn depends_on_nodes(&self) -> bool {
         self.each.contains(&NOWHERE)
     }
 
-    /// Stores the requests of the equivalence class `id`, which the eviction of one of its pods frees.
-    pub(crate) fn learn(&mut self, cluster: &Cluster, id: ClassId) {
+    /// Stores what the eviction of one pod of the equivalence class `id` frees: its requests, of the resources that members request.
+    pub(crate) fn add_class(&mut self, cluster: &Cluster, id: ClassId) {
         let Some(class) = cluster.class(id) else { return };
         let width = self.ids.len();
         let start = id as usize * width;
@@ -156,29 +159,30 @@ impl Scale {
         }
     }
 
-    /// Returns how much the eviction of one pod of a class frees of each resource that members request, in the order of `ids`.
-    pub(crate) fn of(&self, class: ClassId) -> &[i64] {
+    /// Returns what the eviction of one pod of an equivalence class frees, of each resource that members request, in the order of `ids`.
+    pub(crate) fn freed_by(&self, class: ClassId) -> &[i64] {
         let start = class as usize * self.ids.len();
         self.amounts.get(start..start + self.ids.len()).unwrap_or_default()
     }
 
-    /// Returns true if a member fits on a node when the node is empty.
-    pub(crate) fn large(&self, node: &Node) -> bool {
+    /// Returns true if a member fits on a node on which no pod runs, as far as requests decide.
+    pub(crate) fn fits_when_empty(&self, node: &Node) -> bool {
         self.ids.iter().zip(&self.each).all(|(id, each)| node.allocatable(*id) >= i128::from(*each))
     }
 
-    /// Returns how many members fit into these free amounts.
+    /// Returns how many members fit into these free amounts, which are in the order of `ids`.
     fn fit(&self, free: &[i64]) -> u32 {
         self.fit_each(free.iter().copied())
     }
 
-    /// Returns how many members fit into these free amounts, in the order of the requests.
+    /// Returns how many members fit into these free amounts, which are in the order of `ids`.
     fn fit_each(&self, free: impl Iterator<Item = i64>) -> u32 {
         let fit = free.zip(&self.each).map(|(free, each)| free.max(0) / each).min();
         fit.map_or(0, |fit| u32::try_from(fit).unwrap_or(u32::MAX)).min(self.cap)
     }
 
-    /// Returns how many members fit into these free amounts, if at least `known` fit: faster than [`Self::fit`] if no further one does.
+    /// Returns how many members fit into these free amounts, if it is known that `known` fit: this is faster than [`Self::fit`] if no
+    /// further one does.
     fn fit_from(&self, free: &[i64], known: u32) -> u32 {
         if known >= self.cap {
             return known;
@@ -189,23 +193,24 @@ impl Scale {
     }
 }
 
-/// Returns what is free on a node, in `scale`'s order.
+/// Returns what is free on the node with this rank now, beside all bound pods and the reservations that count, of each resource in
+/// `scale.ids`.
 pub(crate) fn free_now(
     cluster: &Cluster,
     nodes: &Nodes<'_>,
     rank: Rank,
-    scale: &Scale,
+    scale: &MemberRequests,
     in_flight: &InFlight,
 ) -> NodeAmounts {
     let row = cluster.free().row(nodes.index(rank));
     let free = |id: &ResourceId| clamped(row.get(usize::from(*id)).copied().unwrap_or(0));
     let mut free: NodeAmounts = scale.ids.iter().map(free).collect();
     let held = in_flight.reserved.on(cluster, nodes.index(rank));
-    held.for_each(|pod| add(&mut free, scale.of(cluster.row(pod).class), -1));
+    held.for_each(|pod| add(&mut free, scale.freed_by(cluster.row(pod).class), -1));
     free
 }
 
-/// Adds amounts to free amounts (`sign` 1), or subtracts them (-1).
+/// Adds `amounts` to the free amounts (`sign` 1), or subtracts them (-1).
 pub(crate) fn add(free: &mut [i64], amounts: &[i64], sign: i64) {
     free.iter_mut().zip(amounts).for_each(|(free, amount)| *free += sign * amount);
 }
@@ -214,7 +219,7 @@ pub(crate) fn add(free: &mut [i64], amounts: &[i64], sign: i64) {
 pub(crate) struct CapacityReader<'s> {
     pub(crate) cluster: &'s Cluster,
     pub(crate) nodes: &'s Nodes<'s>,
-    pub(crate) scale: &'s Scale,
+    pub(crate) scale: &'s MemberRequests,
     pub(crate) in_flight: &'s InFlight,
     pub(crate) class: &'s Arc<EquivalenceClass>,
     pub(crate) priority: i32,
@@ -225,16 +230,17 @@ pub(crate) struct CapacityReader<'s> {
     pub(crate) own: OwnSums,
 }
 
-/// What evictions free on a node, in columns by priority, in which each entry is a sum over the pods up to this priority.
+/// What evictions on a node free, by priority: each column has, for each of the ascending `priorities`, a sum over the pods up to this
+/// priority.
 struct Freed<'l> {
     priorities: &'l [i32],
     pods: &'l [i64],
-    /// In the order of `Scale::ids`; empty for a resource that none of the pods requests.
+    /// In the order of `MemberRequests::ids`; empty for a resource that none of the pods requests.
     requests: SmallVec<[&'l [i64]; 4]>,
 }
 
 impl Freed<'_> {
-    /// Returns how many of the listed priorities are below this one.
+    /// Returns how many of the `priorities` are below this one.
     fn below(&self, priority: i32) -> usize {
         self.priorities.partition_point(|level| *level < priority)
     }
@@ -249,8 +255,8 @@ pub(crate) struct OwnSums {
 }
 
 impl OwnSums {
-    /// Sums up the requests of the pods that were listed, by priority: each entry of a column is the sum over the pods up to a priority.
-    fn sum_up(&mut self, scale: &Scale) -> Freed<'_> {
+    /// Returns the sums over the pods in `pods`, by priority: their number, and their requests of the resources in `scale.ids`.
+    fn sum_up(&mut self, scale: &MemberRequests) -> Freed<'_> {
         let Self { pods, priorities, sums } = self;
         pods.sort_unstable();
         priorities.clear();
@@ -261,7 +267,8 @@ impl OwnSums {
         for (at, level) in pods.chunk_by(|a, b| a.0 == b.0).enumerate() {
             for column in 0..=width {
                 let before = if at > 0 { sums[column * height + at - 1] } else { 0 };
-                let amount = |(_, class): &(i32, ClassId)| if column == 0 { 1 } else { scale.of(*class)[column - 1] };
+                let amount =
+                    |(_, class): &(i32, ClassId)| if column == 0 { 1 } else { scale.freed_by(*class)[column - 1] };
                 sums[column * height + at] = before + level.iter().map(amount).sum::<i64>();
             }
         }
@@ -271,8 +278,8 @@ impl OwnSums {
 }
 
 impl CapacityReader<'_> {
-    /// Reads parts of these nodes in advance, so that the processor waits for many memory accesses at the same time.
-    pub(crate) fn fetch<'r>(&self, ranks: impl Iterator<Item = &'r Rank>) {
+    /// Reads parts of the data of these nodes in advance, so that the processor waits for many memory accesses at the same time.
+    pub(crate) fn prefetch<'r>(&self, ranks: impl Iterator<Item = &'r Rank>) {
         let read = |rank: &Rank| {
             let node = self.nodes.index(*rank);
             let sums = self.cluster.evictable_on(node).map_or(0, Evictable::prefetch);
@@ -282,15 +289,15 @@ impl CapacityReader<'_> {
         std::hint::black_box(ranks.map(read).fold(0_i64, |seen, read| seen ^ read));
     }
 
-    /// Computes the capacity of the node with this rank: now, after terminations, and with evictions. `refusal` says why the node is
-    /// infeasible whatever runs there; then no member fits.
-    pub(crate) fn look(&mut self, rank: Rank, refusal: Option<Box<Refusal>>) -> NodeCapacity {
+    /// Computes how many members fit on the node with this rank: now, after terminations, and after evictions. `refusal` is the reason why
+    /// the node is infeasible whatever runs there, if it is: then no member fits.
+    pub(crate) fn capacity(&mut self, rank: Rank, refusal: Option<Box<Refusal>>) -> NodeCapacity {
         let (cluster, scale, node) = (self.cluster, self.scale, self.nodes.index(rank));
         let mut free = free_now(cluster, self.nodes, rank, scale, self.in_flight);
         let now = scale.fit(&free);
         let lacks = (0..scale.ids.len()).filter(|at| free[*at].max(0) / scale.each[*at] == i64::from(now));
         let lacks = lacks.map(|at| 1 << at).sum();
-        let large = scale.large(self.nodes.at(rank));
+        let large = scale.fits_when_empty(self.nodes.at(rank));
         let mut answer = NodeCapacity { refusal, large, now, lacks, ..NodeCapacity::default() };
         answer.blocked = self.is_blocked(node);
         let kept = cluster.evictable_on(node).filter(|_| !self.patched.contains_key(&rank));
@@ -322,7 +329,8 @@ impl CapacityReader<'_> {
         answer
     }
 
-    /// Returns true if a pod on a node and the members exclude each other by anti-affinity.
+    /// Returns true if the members have required anti-affinity, and a pod on the node is selected by one of its terms or is of the members'
+    /// equivalence class.
     fn is_blocked(&self, node: NodeIndex) -> bool {
         let terms = &self.class.constraints.anti_affinity;
         let meets = |(index, row): (PodIndex, Row)| {
@@ -332,13 +340,14 @@ impl CapacityReader<'_> {
         !terms.is_empty() && self.cluster.rows_at(node).any(meets)
     }
 
-    /// Reads the pods of a node: adds what the leaving ones free, and lists those that may be evicted. Returns true if any is leaving.
+    /// Reads the pods of a node: adds to `free` what those free that leave anyway, and lists those that the preemptor may evict in
+    /// `self.own`. Returns true if any leaves.
     fn read(&mut self, node: NodeIndex, free: &mut [i64]) -> bool {
         let mut vacating = false;
         self.own.pods.clear();
         for (index, row) in self.cluster.rows_at(node) {
             if self.in_flight.leaves(index, &row) {
-                add(free, self.scale.of(row.class), 1);
+                add(free, self.scale.freed_by(row.class), 1);
                 vacating = true;
             } else if row.priority < self.priority && self.in_flight.unit_of(index, &row).is_some() {
                 self.own.pods.push((row.priority, row.class));
@@ -348,10 +357,12 @@ impl CapacityReader<'_> {
     }
 }
 
-/// Returns for each of the first `below` priorities how many members fit after the evictions up to it. Without evictions `then` fit, and
-/// after all of them `most`. Only resources of which less is free than `most` members need matter: no other eviction helps.
+/// Returns, for each of the first `below` priorities in `freed` at which it changes, how many members fit after the evictions up to this
+/// priority. Without evictions `then` members fit, and after all of them `most`. `at_risk` are the pods of the node whose eviction would
+/// violate a budget, by priority. Only resources of which less is free than `most` members need are compared: no other one limits how many
+/// fit.
 fn steps(
-    scale: &Scale,
+    scale: &MemberRequests,
     free: &[i64],
     freed: &Freed<'_>,
     below: usize,
@@ -378,7 +389,7 @@ fn steps(
         let before = step;
         step.priority = freed.priorities[level];
         while let Some((pod, rest)) = at_risk.split_first().filter(|(pod, _)| pod.priority <= step.priority) {
-            let amounts = scale.of(pod.class);
+            let amounts = scale.freed_by(pod.class);
             risky |= scarce.iter().any(|at| amounts[*at] > 0);
             add(&mut together, amounts, 1);
             if pod.risk == Risk::Alone {

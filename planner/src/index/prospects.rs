@@ -2,7 +2,7 @@
 //! and determine the ceiling with which the search for victims begins. They come from the cached capacities of all nodes.
 
 use super::capacities::Capacities;
-use super::kept::Kept;
+use super::kept::CapacityCache;
 use crate::filters::{NodeDomains, Nodes, Pins, Rank, about};
 use crate::limits::{MORE_NODES, MOST_CLASSES_COUNTED, MOST_NODES_SEARCHED, MOST_PINNED_NODES, SMALL_CLUSTER};
 use crate::model::{ClassId, Cluster};
@@ -21,7 +21,7 @@ pub(crate) enum When {
     Without(i32),
 }
 
-/// Cached capacities of every node for the classes of a demand.
+/// Upper bounds on how many members of a preemptor fit on nodes: the cached capacities of every node for the classes of the members.
 pub(crate) struct Prospects {
     /// Each with the number of members of the class.
     classes: Vec<(Capacities, u64)>,
@@ -34,8 +34,8 @@ pub(crate) struct Prospects {
 }
 
 impl Prospects {
-    /// Returns the bounds for the members of a demand; `None` if there are so few nodes that all of them are evaluated, or if amounts are
-    /// too large to be represented.
+    /// Returns the upper bounds for the members of a preemptor. `None` if there are so few nodes that all of them are searched, or if
+    /// requests are too large to be represented.
     pub(crate) fn new(cluster: &Cluster, demand: &Demand, nodes: &Nodes<'_>, in_flight: &InFlight) -> Option<Self> {
         if nodes.len() <= SMALL_CLUSTER {
             return None;
@@ -57,9 +57,9 @@ impl Prospects {
         let mut classes = Vec::new();
         for (_, (id, (example, count))) in known {
             let (class, example) = (cluster.class(id)?, cluster.pod_at(example)?);
-            let apart = apart(cluster, demand, nodes, id);
+            let apart = need_separate_nodes(cluster, demand, nodes, id);
             let respect = in_flight.reserved.respect;
-            let take = |kept: &mut Kept| kept.take(cluster, class, demand.priority, apart, respect);
+            let take = |kept: &mut CapacityCache| kept.take(cluster, class, demand.priority, apart, respect);
             let mut capacities = cluster.memory().with(take)?;
             capacities.catch_up(cluster, nodes, example, in_flight)?;
             classes.push((capacities, count));
@@ -67,12 +67,15 @@ impl Prospects {
         Some(Self { classes, need: (demand.need as u64).saturating_sub(others), others, pinned })
     }
 
-    /// Returns the capacities to the cache, for the next decision.
-    pub(crate) fn keep(self, cluster: &Cluster) {
-        cluster.memory().with(|kept: &mut Kept| self.classes.into_iter().for_each(|(known, _)| kept.put(known)));
+    /// Puts the capacities back into the cache, for the next decision.
+    pub(crate) fn return_to_cache(self, cluster: &Cluster) {
+        cluster
+            .memory()
+            .with(|kept: &mut CapacityCache| self.classes.into_iter().for_each(|(known, _)| kept.put(known)));
     }
 
-    /// Returns how many members of the class with these capacities fit on a node.
+    /// Returns how many members of one class fit on a node at most, in the state `when` of the cluster; `known` are the capacities for the
+    /// class.
     fn fit(known: &Capacities, rank: Rank, when: When) -> u64 {
         let node = &known.nodes[rank];
         u64::from(match when {
@@ -82,32 +85,35 @@ impl Prospects {
         })
     }
 
-    /// Returns for each class how many members could fit on these nodes, and how many members the class has.
+    /// Returns, for each class of members, how many members fit at most on these nodes in the state `when` of the cluster, and how many
+    /// members the class has.
     fn fits(&self, ranks: &[Rank], when: When) -> impl Iterator<Item = (u64, u64)> {
         self.classes.iter().map(move |(known, members)| {
             (ranks.iter().map(|rank| Self::fit(known, *rank, when)).sum::<u64>(), *members)
         })
     }
 
-    /// Returns how many members could fit on some nodes, at most all of them; each class is counted alone.
+    /// Returns how many members fit on these nodes at most, in the state `when` of the cluster: for each class no more than it has, as if
+    /// the nodes were for this class alone. Members of classes whose capacities are not computed are left out.
     pub(crate) fn at_most(&self, ranks: &[Rank], when: When) -> u64 {
         self.fits(ranks, when).map(|(fit, members)| fit.min(members)).sum()
     }
 
-    /// Returns true if enough members could fit on some nodes.
+    /// Returns false if it is certain that fewer members than needed fit on these nodes, in the state `when` of the cluster.
     pub(crate) fn could_fit(&self, ranks: &[Rank], when: When) -> bool {
         self.at_most(ranks, when) >= self.need
     }
 
-    /// Returns the capacity of these nodes for members: how many of each class could fit if the nodes were for that class alone, summed
-    /// over classes.
-    pub(crate) fn places(&self, ranks: &[Rank], when: When) -> u64 {
+    /// Returns how many pods like the members fit on these nodes at most, in the state `when` of the cluster: summed over the classes, as
+    /// if the nodes were for each class alone, and not limited by the number of members.
+    pub(crate) fn capacity(&self, ranks: &[Rank], when: When) -> u64 {
         self.fits(ranks, when).map(|(fit, _)| fit).sum()
     }
 
-    /// Returns lower bounds on the number of budget violations, and on the highest priority of a victim, of all plans that place as many
-    /// members as are needed on some nodes. A plan with more violations than that may have victims of lower priority.
-    pub(crate) fn least(&self, ranks: &[Rank]) -> (usize, Option<i32>) {
+    /// Returns lower bounds on the number of budget violations and on the highest priority of a victim, for all plans that place as many
+    /// members as needed on these nodes. The priority is `None` if no victim is needed, or no priority is enough. A plan with more
+    /// violations than the bound may have victims of lower priority.
+    pub(crate) fn lower_bounds(&self, ranks: &[Rank]) -> (usize, Option<i32>) {
         if self.could_fit(ranks, When::Then) {
             return (0, None);
         }
@@ -117,14 +123,14 @@ impl Prospects {
         }
     }
 
-    /// For each factor of `times`, returns the lowest priority P such that, after the eviction of all units up to P that violate no budget by
-    /// themselves, capacity for `wanted` members multiplied by the factor exists on some nodes, in every class. Factors for which no
-    /// priority is enough are left out. `times` must be in ascending order.
+    /// For each factor in `times`, which are ascending, returns the lowest priority P such that after evictions up to P `wanted` members
+    /// fit on these nodes although each of them takes the capacity of as many as the factor says. Units that violate a budget by themselves
+    /// are not evicted. Factors for which no priority is enough are left out.
     pub(crate) fn ceilings(&self, ranks: &[Rank], wanted: u64, times: &[u64]) -> Vec<i32> {
         self.ceilings_of(ranks, wanted, times, true)
     }
 
-    /// Computes [`Self::ceilings`] for `wanted` members; `lawful` says that only units without budget violations are evicted.
+    /// Computes [`Self::ceilings`]; if `lawful` is false, units that violate a budget by themselves are evicted as well.
     fn ceilings_of(&self, ranks: &[Rank], wanted: u64, times: &[u64], lawful: bool) -> Vec<i32> {
         let mut gains: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
         let mut fit: Vec<u64> = vec![0; self.classes.len()];
@@ -150,10 +156,11 @@ impl Prospects {
         ceilings
     }
 
-    /// Returns those of some nodes where a member could fit, and whether these are all of them; if there are very many, those with the most
-    /// promising capacity. `around` returns for nodes whether inter-pod constraints exclude all members, and the domains of the node: the domains of every topology key
-    /// take turns.
-    pub(crate) fn useful(
+    /// Returns those of these nodes where a member may fit in the state `when` of the cluster, and true if these are all of them. If there
+    /// are very many, it returns those that are most promising by their capacity, and false. `around` is called with nodes, and returns for
+    /// each of them true if inter-pod constraints exclude all members there, and the topology domains of the node; the domains of each
+    /// topology key take turns.
+    pub(crate) fn promising_nodes(
         &self,
         ranks: &[Rank],
         when: When,
@@ -170,7 +177,7 @@ impl Prospects {
         }
         useful.sort_by_cached_key(|rank| {
             let mut first = self.classes.iter().filter_map(|(known, _)| known.nodes[*rank].first_gain());
-            (first.next(), Reverse(self.places(&[*rank], when)), *rank)
+            (first.next(), Reverse(self.capacity(&[*rank], when)), *rank)
         });
         let mut turns: BTreeMap<(usize, u32), usize> = BTreeMap::new();
         let mut order = Vec::with_capacity(useful.len());
@@ -186,12 +193,12 @@ impl Prospects {
         // Stable: within a turn the most promising nodes come first. The first node of any domain is among the first nodes.
         order.sort_by_key(|(kept_away, first, last, _)| (*kept_away, *first, *last));
         let order: Vec<Rank> = order.into_iter().map(|(.., rank)| rank).collect();
-        (self.in_turn(&order, when, most).into_iter().collect(), false)
+        (self.first_with_shares(&order, when, most).into_iter().collect(), false)
     }
 
-    /// Returns the first `most` nodes of `order`, but with a share for every class where it fits: the nodes of a small pool, which only one
-    /// class of members can use, are not left out for those of a large one.
-    fn in_turn(&self, order: &[Rank], when: When, most: usize) -> BTreeSet<Rank> {
+    /// Returns the first `most` nodes of `order`, but with a share of them for every class of members, among the nodes where the class
+    /// fits: the nodes of a small pool, which only one class can use, are not left out for those of a large one.
+    fn first_with_shares(&self, order: &[Rank], when: When, most: usize) -> BTreeSet<Rank> {
         let share = most / (self.classes.len() + 1 + usize::from(!self.pinned.is_empty()));
         let mut taken: BTreeSet<Rank> =
             order.iter().copied().filter(|rank| self.pinned.contains(rank)).take(share).collect();
@@ -209,16 +216,17 @@ impl Prospects {
     }
 }
 
-/// Returns the nodes that can be used by those of these classes which node labels restrict to few nodes.
+/// Returns the nodes on which the members of these classes can run, for those classes that node labels restrict to at most
+/// [`MOST_PINNED_NODES`] nodes.
 fn pinned(cluster: &Cluster, nodes: &Nodes<'_>, classes: impl Iterator<Item = ClassId>) -> BTreeSet<Rank> {
     let mut pins = Pins::new(cluster, nodes);
     let of = |class| pins.of(&cluster.class(class)?.constraints).filter(|on| on.len() <= MOST_PINNED_NODES);
     classes.filter_map(of).flatten().collect()
 }
 
-/// Returns true if each member of a class needs a node of its own, because one of its anti-affinity terms keeps all
-/// of them away from each other.
-fn apart(cluster: &Cluster, demand: &Demand, nodes: &Nodes<'_>, id: ClassId) -> bool {
+/// Returns true if no two members of a class may be on one node, because an anti-affinity term of the class selects all of its members and
+/// every node has the label of its topology.
+fn need_separate_nodes(cluster: &Cluster, demand: &Demand, nodes: &Nodes<'_>, id: ClassId) -> bool {
     let Some(class) = cluster.class(id) else { return false };
     let members = || demand.members.iter().filter(|member| cluster.row(**member).class == id);
     class.constraints.anti_affinity.iter().any(|term| {

@@ -10,7 +10,7 @@ use crate::model::{BudgetIndex, Cluster, Row, Unit, UnitRef};
 use crate::problem::{InFlight, importance};
 use std::cmp::Reverse;
 
-/// Whether the eviction of a unit violates a budget.
+/// Whether the eviction of a unit (a single pod or a whole group) violates a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Risk {
     /// It does not if all units of lower priority than the preemptor's are evicted, the most important first.
@@ -21,7 +21,8 @@ pub(crate) enum Risk {
     Alone,
 }
 
-/// The units that would violate a budget.
+/// The units of eviction (single pods and whole groups) that would violate a budget if all units with a priority below the preemptor's were
+/// evicted, the most important ones first.
 #[derive(Debug, Default)]
 pub(crate) struct Violations {
     /// By budget: the units that would violate it, sorted by reference, and whether by themselves.
@@ -34,7 +35,8 @@ pub(crate) struct Violations {
 }
 
 impl Violations {
-    /// Returns whether the eviction of a unit would violate a budget, by itself or together with all others.
+    /// Returns whether the eviction of a unit (a single pod or a whole group) would violate a budget, and whether it does by itself or only
+    /// together with the other evictions.
     pub(crate) fn risk(&self, unit: UnitRef) -> Risk {
         let count = match unit {
             UnitRef::Pod(index) => self.pods.get(index as usize),
@@ -47,19 +49,20 @@ impl Violations {
         }
     }
 
-    /// Returns all units that would violate a budget, and whether they do by themselves.
+    /// Returns all units of eviction that would violate a budget, each with its risk.
     pub(crate) fn all(&self) -> impl Iterator<Item = (UnitRef, Risk)> + '_ {
         let pods = (0u32..).zip(&self.pods).filter(|(_, count)| count.0 > 0).map(|(index, _)| UnitRef::Pod(index));
         let groups = (0u32..).zip(&self.groups).filter(|(_, count)| count.0 > 0).map(|(at, _)| UnitRef::Group(at));
         pods.chain(groups).map(|unit| (unit, self.risk(unit)))
     }
 
-    /// Returns how many units would violate a budget.
+    /// Returns how many units of eviction would violate a budget.
     pub(crate) fn units(&self) -> usize {
         self.units
     }
 
-    /// Evaluates a budget again, for a preemptor of this priority. Returns the units whose risk by it changed.
+    /// Computes again which units of eviction would violate this budget, for a preemptor of this priority. Returns the units for which the
+    /// result changed.
     pub(crate) fn renew(
         &mut self,
         cluster: &Cluster,
@@ -80,7 +83,8 @@ impl Violations {
         gone.into_iter().chain(come).map(|(unit, _)| unit).collect()
     }
 
-    /// Counts one more budget that a unit would violate (`more`), or one less; `alone` says that it violates the budget by itself.
+    /// Adds 1 to the number of budgets that a unit of eviction would violate if `more`, otherwise subtracts 1; `alone` says that the unit
+    /// violates the budget by itself.
     fn count(&mut self, (unit, alone): (UnitRef, bool), more: bool) {
         let (list, index) = match unit {
             UnitRef::Pod(index) => (&mut self.pods, index as usize),
@@ -102,8 +106,8 @@ impl Violations {
     }
 }
 
-/// Returns, sorted by reference, the units below a priority that would violate a budget if all of them were evicted, the most important
-/// ones first, and whether each does by itself.
+/// Returns the units of eviction below a priority that would violate a budget if all of them were evicted, the most important ones first;
+/// each with true if it violates the budget by itself. Sorted by reference.
 fn violating(cluster: &Cluster, in_flight: &InFlight, priority: i32, index: BudgetIndex) -> Vec<(UnitRef, bool)> {
     let Some((budget, pods)) = cluster.budget_at(index) else { return Vec::new() };
     let allowed = usize::try_from(budget.disruptions_allowed).unwrap_or(0).saturating_sub(in_flight.evicting(index));
@@ -144,9 +148,9 @@ fn violating(cluster: &Cluster, in_flight: &InFlight, priority: i32, index: Budg
     late
 }
 
-/// Returns for each of these units of one priority whether the budget allows its eviction if the most important ones are evicted first.
-/// `units` has the number of pods of each, and `allowed` pods may be evicted. The units are not sorted: only the last one allowed is
-/// searched.
+/// Returns, for each of these units of eviction, true if the budget allows its eviction when the most important units are evicted first.
+/// All have the same priority, each comes with its number of pods, and `allowed` pods may be evicted. The units are not sorted: only the
+/// last one that is allowed is searched.
 fn early(cluster: &Cluster, units: &[(UnitRef, usize)], mut allowed: usize) -> Vec<bool> {
     let mut order: Vec<_> = (0..units.len()).map(|at| (cluster.unit(units[at].0), at)).collect();
     let pods = |order: &[(Option<Unit<'_>>, usize)]| order.iter().map(|(_, at)| units[*at].1).sum::<usize>();

@@ -69,7 +69,7 @@ fn what_a_layer_must_not_name_is_found() {
     assert_eq!(violations(search, "use crate::model::Pod;\nuse crate::search::found::Found;"), Vec::<String>::new());
     assert_eq!(violations(search, "use crate::limits::MANY_UNITS;"), Vec::<String>::new());
     assert_eq!(violations(search, "use crate::answer::plan;"), ["answer"]);
-    assert_eq!(violations(search, "use crate::{model::Pod, index::Kept};"), ["index"]);
+    assert_eq!(violations(search, "use crate::{model::Pod, index::CapacityCache};"), ["index"]);
     assert_eq!(violations(search, "let kept = crate::index::decide();"), ["index"]);
     assert_eq!(violations(search, "use crate::plan;"), ["plan"], "the crate itself is below all layers");
 }

@@ -7,7 +7,7 @@ mod shortfall;
 use super::assembly;
 use crate::api::{Context, Decision, Strategy};
 use crate::filters::{Nodes, Occupancy, Rank, about, repelled};
-use crate::index::{BestNode, Capacities, Kept, NodeChoice, Risk, Searched, bound, outline};
+use crate::index::{BestNode, Capacities, CapacityCache, NodeChoice, Risk, Searched, bound, outline};
 use crate::limits::LOOKS_AT_A_NODE;
 use crate::model::{Cluster, EquivalenceClass, Pod, PodIndex, UnitRef};
 use crate::problem::{Demand, Effort, Elsewhere, InFlight, Problem, UnitIndex, placements};
@@ -46,7 +46,7 @@ pub(super) fn decide(cluster: &Cluster, demand: &Demand, context: &Context) -> O
     let elsewhere = &Elsewhere::new(cluster, &nodes, in_flight.reservations(cluster), leaving);
     let (nodes, in_flight) = (&nodes, &in_flight);
     let alike = Alike { cluster, demand, context, nodes, in_flight, elsewhere, example, class };
-    cluster.memory().with(|kept: &mut Kept| from_kept(kept, &alike))
+    cluster.memory().with(|kept: &mut CapacityCache| from_kept(kept, &alike))
 }
 
 /// A preemption request for members that are alike, which cached capacities can answer.
@@ -63,7 +63,7 @@ struct Alike<'d> {
 }
 
 /// Decides with the cached capacities of the members' class; `None` if they are not cached or do not suffice.
-fn from_kept(kept: &mut Kept, alike: &Alike<'_>) -> Option<Decision> {
+fn from_kept(kept: &mut CapacityCache, alike: &Alike<'_>) -> Option<Decision> {
     let &Alike { cluster, demand, nodes, in_flight, example, class, .. } = alike;
     let apart = !class.constraints.anti_affinity.is_empty();
     let respect = in_flight.reserved.respect;
