@@ -237,7 +237,7 @@ fn fractional_bound(
     (0..free.len()).map(of).max().unwrap_or(0)
 }
 
-/// Returns the earliest start, in ns since the epoch, among those `pods` units of the list that started last. `None` if the list has fewer
+/// Returns the earliest start, in ns since the epoch, among those `pods` units of `here` that started last. `None` if `here` has fewer
 /// units, or not all are single pods of the priority `ceiling`.
 fn latest_start(cluster: &Cluster, here: &[UnitOnNode], ceiling: i32, pods: usize) -> Option<i64> {
     let starts = here.iter().map(|unit| match (unit.unit, cluster.unit(unit.unit)) {
@@ -276,7 +276,7 @@ impl EvictionBound {
         })
     }
 
-    /// Adds the cost of further evictions, which are needed too, to this bound.
+    /// Adds to this lower bound the cost of other evictions that are needed as well.
     fn add(&mut self, other: &Self) {
         self.sum = self.sum.saturating_add(other.sum);
         self.pods += other.pods;
@@ -284,7 +284,8 @@ impl EvictionBound {
         self.start = [self.start, other.start].into_iter().flatten().min();
     }
 
-    /// Returns the bound for evictions of which only one of two is needed: the lower cost by each criterion.
+    /// Returns a lower bound on the cost of evictions if only those of `self` or those of `other` are needed: the lower cost by each
+    /// criterion.
     fn best_of_either(self, other: Self) -> Self {
         Self {
             sum: self.sum.min(other.sum),

@@ -162,9 +162,8 @@ impl Capacities {
         })
     }
 
-    /// Computes again what has changed since the last call: because of changes of the model, or because this decision assumes another
-    /// cluster than the last one (`in_flight`). `example` is a pod of the class. `None` if the requests of the class are too large to be
-    /// represented.
+    /// Brings the cached capacities up to date: with the changes of the model since the last call, and with the cluster that this decision
+    /// assumes (`in_flight`). `example` is a pod of the class. `None` if the requests of the class are too large to be represented.
     pub(crate) fn catch_up(
         &mut self,
         cluster: &Cluster,

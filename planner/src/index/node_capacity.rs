@@ -63,8 +63,9 @@ impl NodeCapacity {
         self.steps.iter().take_while(|step| step.priority <= ceiling).last().map_or(self.then, |step| step.all)
     }
 
-    /// Returns, by priority, how many more members fit after the eviction of units of this priority too. Units that violate a budget when
-    /// all units of lower priority than the preemptor's are evicted are not counted as evicted.
+    /// Returns, for each priority at which evictions help, how many more members fit when units of this priority are evicted in addition to
+    /// those of lower priorities. Units that violate a budget when all units below the preemptor's priority are evicted are not counted as
+    /// evicted.
     pub(crate) fn mild_gains(&self) -> impl Iterator<Item = (i32, u32)> + '_ {
         let mut before = self.then;
         self.steps.iter().filter_map(move |step| {
@@ -74,8 +75,8 @@ impl NodeCapacity {
         })
     }
 
-    /// Returns, by priority, how many more members fit at most after the eviction of units of this priority too: of all units or, if
-    /// `lawful`, only of those that violate no budget by themselves.
+    /// Returns, for each priority at which evictions help, how many more members fit at most when units of this priority are evicted in
+    /// addition to those of lower priorities: all units or, if `lawful`, only those that violate no budget by themselves.
     pub(crate) fn gains_at_most(&self, lawful: bool) -> impl Iterator<Item = (i32, u32)> + '_ {
         let mut before = self.then;
         self.steps.iter().filter_map(move |step| {
@@ -255,7 +256,8 @@ pub(crate) struct OwnSums {
 }
 
 impl OwnSums {
-    /// Returns the sums over the pods in `pods`, by priority: their number, and their requests of the resources in `scale.ids`.
+    /// Returns sums over the pods that were added to `self.pods`, by priority: their number, and their requests of the resources in
+    /// `scale.ids`.
     fn sum_up(&mut self, scale: &MemberRequests) -> Freed<'_> {
         let Self { pods, priorities, sums } = self;
         pods.sort_unstable();
@@ -357,10 +359,10 @@ impl CapacityReader<'_> {
     }
 }
 
-/// Returns, for each of the first `below` priorities in `freed` at which it changes, how many members fit after the evictions up to this
-/// priority. Without evictions `then` members fit, and after all of them `most`. `at_risk` are the pods of the node whose eviction would
-/// violate a budget, by priority. Only resources of which less is free than `most` members need are compared: no other one limits how many
-/// fit.
+/// Returns how many members fit after the evictions up to a priority: for each of the first `below` priorities in `freed` at which that
+/// number changes. Without evictions `then` members fit, and after all of them `most`. `at_risk` are the pods of the node whose eviction
+/// would violate a budget, by priority. Only resources of which less is free than `most` members need are compared: no other one limits how
+/// many fit.
 fn steps(
     scale: &MemberRequests,
     free: &[i64],

@@ -27,8 +27,8 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// Returns the position in `ChangeLog::noted` that belongs to this change: the number of the enum variant, and the index of the changed
-    /// object.
+    /// Returns the key under which the log finds its last entry of this change: the number of the enum variant, and the index of the
+    /// changed object.
     fn log_position(self) -> (usize, usize) {
         match self {
             Self::Node(node) => (0, node as usize),

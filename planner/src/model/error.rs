@@ -19,8 +19,7 @@ pub struct ModelError {
 }
 
 impl ModelError {
-    /// Creates the error of an object without a name, or without the namespace that its kind needs; `field` is the
-    /// missing one.
+    /// Creates the error of an object without a name, or without the namespace that its kind needs; `field` is the path of the missing one.
     pub(crate) fn nameless(kind: &'static str, object: String, field: &str) -> Self {
         let problem = "Required value: every stored object has one".to_owned();
         Self { kind, object, field: field.to_owned(), value: String::new(), problem }

@@ -21,8 +21,8 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Determines the finished members of a gang from `known`, which is what the group's status records, and from the members that exist:
-    /// the status also counts pods that were deleted, and may not yet count a pod that has just finished.
+    /// Determines the finished members of a gang from `known`, which is what the group's status records, and from the members that exist.
+    /// The status also counts pods that were deleted, and may not yet count a pod that has just finished.
     pub fn of<'a>(known: &'a FinishedMembers, members: impl Iterator<Item = &'a Pod> + Clone) -> Self {
         let none = FinishedMembers { replaced: known.replaced, ..FinishedMembers::default() };
         if known.count <= 0 && !members.clone().any(done) {

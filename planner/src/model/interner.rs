@@ -26,8 +26,7 @@ impl<T> Default for Interner<T> {
 }
 
 impl<T: Eq + Hash> Interner<T> {
-    /// Lets `pod` use the same memory as other pods for fields that are equal; `class` is the stored equivalence class that equals the
-    /// pod's own.
+    /// Returns the stored value that is equal to this one; stores this one if there is none.
     fn share(&mut self, value: Arc<T>) -> Arc<T> {
         if let Some(known) = self.values.get(&value) {
             return Arc::clone(known);
@@ -63,7 +62,8 @@ impl Shared {
         pod.labels.of_owner = Arc::clone(&known.labels.of_owner);
     }
 
-    /// Replaces parts of a pod by the equal parts that are stored, and its equivalence class by an equal one.
+    /// Lets `pod` use the same memory as other pods for fields that are equal; `class` is the stored equivalence class that equals the
+    /// pod's own.
     pub(super) fn share(&mut self, pod: &mut Pod, class: &Arc<EquivalenceClass>) {
         if !Arc::ptr_eq(&pod.origin.class, class) {
             Arc::make_mut(&mut pod.origin).class = Arc::clone(class);

@@ -73,7 +73,7 @@ impl Labels {
         self.common.get(key).map(String::as_str).or_else(known)
     }
 
-    /// Returns the labels of the owner and the numbering ones, which are stored apart from the others.
+    /// Returns those labels whose values controllers choose for each owner or each pod, which are stored apart from the others.
     fn known(&self) -> impl Iterator<Item = (&str, &str)> {
         self.of_owner.iter().chain(&self.own).map(|(key, value)| (*key, value.as_str()))
     }
@@ -83,7 +83,7 @@ impl Labels {
         self.get(key).is_some()
     }
 
-    /// Returns true if `labels`, those of an object, are the same as these.
+    /// Returns true if these labels are the same as `labels`, which are read from an object.
     pub(super) fn equal(&self, labels: &LabelMap) -> bool {
         let number = self.common.len() + self.of_owner.len() + self.own.len();
         let mut common = self.common.iter().peekable();
@@ -94,7 +94,7 @@ impl Labels {
             })
     }
 
-    /// Returns all labels, in an order that depends on nothing but their keys.
+    /// Returns all labels, key and value. Their order depends only on their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let common = self.common.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         common.chain(self.known())

@@ -36,10 +36,10 @@ pub struct Taint {
 }
 
 impl Node {
-    /// Reads a node, and numbers the resources that it offers.
+    /// Reads a node, and gives each resource that it offers a number in `names`.
     ///
     /// # Errors
-    /// It has no name, or a quantity cannot be read.
+    /// The object has no name, or a quantity cannot be read.
     pub(super) fn from_object(node: &NodeObject, names: &mut ResourceNames) -> Result<Self, ModelError> {
         let name = match node.metadata.name.as_deref() {
             Some(name) if !name.is_empty() => SmolStr::new(name),

@@ -175,8 +175,8 @@ impl Pod {
             && self.claims == other.claims
     }
 
-    /// Returns true if pods on other nodes can make a node infeasible for it: it has pod affinity, pod anti-affinity or topology spread
-    /// constraints.
+    /// Returns true if pods on other nodes can make a node infeasible for this pod: it has required pod affinity, pod anti-affinity or
+    /// topology spread constraints.
     pub fn depends_on_other_nodes(&self) -> bool {
         self.constraints.looks_at_other_nodes()
     }
@@ -328,7 +328,7 @@ fn claims(spec: &PodSpec, pod: &str) -> Box<[PodClaim]> {
     claims.filter(|claim| names.insert(claim.name.clone())).collect()
 }
 
-/// Returns a time in ns since the epoch; `None` if it does not fit, three centuries from now.
+/// Returns a time in ns since the epoch; `None` if it does not fit into 64 bits, as a time in three centuries.
 pub(super) fn nanoseconds(time: &Time) -> Option<i64> {
     i64::try_from(time.0.as_nanosecond()).ok()
 }

@@ -46,8 +46,8 @@ fn fits_64_bits(amount: i128) -> bool {
     i64::try_from(amount).is_ok()
 }
 
-/// Returns what kube-scheduler counts as requested by a pod, in the scheduler's units. The reader says how quantities that cannot be read
-/// are treated.
+/// Returns what kube-scheduler counts as requested by a pod, in the scheduler's units. `reader` decides whether a quantity that cannot be
+/// counted is an error.
 fn counted<'a>(pod: &'a PodObject, reader: &RequestReader<'_>) -> Result<NamedAmounts<'a>, ModelError> {
     let Some(spec) = &pod.spec else {
         return Ok(NamedAmounts::from([("pods", 1)]));

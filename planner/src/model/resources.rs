@@ -34,7 +34,8 @@ struct Unnumbered {
     by: Option<Provider>,
 }
 
-/// Returns true for a name, with a space, by which the model counts volumes or devices itself, so that no object can request it.
+/// Returns true if this is the name of volumes or devices that the model counts itself: it contains a space, so that no object can request
+/// it.
 pub fn is_counted(name: &str) -> bool {
     name.contains(' ')
 }

@@ -292,7 +292,7 @@ impl<'a> Budgets<'a> {
     }
 
     /// Returns how many further pods may be evicted under the budget with this number: its allowed disruptions less the pods that plans in
-    /// progress evict.
+    /// flight evict.
     pub(crate) fn allowed(&self, number: usize) -> usize {
         let allowed = usize::try_from(self.list[number].disruptions_allowed).unwrap_or(0);
         allowed.saturating_sub(self.in_flight[number])

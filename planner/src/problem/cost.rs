@@ -22,7 +22,7 @@ impl Cost {
         Self::with(problem, victims, problem.budgets.violations(problem.cluster, pods))
     }
 
-    /// Returns [`Self::of_evictions`] if it is known already how many of the pods violate a budget.
+    /// Returns what [`Self::of_evictions`] does, for a caller that has counted how many of the pods violate a budget (`budget_violations`).
     pub(crate) fn with(problem: &Problem<'_>, victims: &[UnitIndex], budget_violations: usize) -> Self {
         let units = || victims.iter().map(|unit| &problem.potential.units[*unit]);
         let highest_priority = units().map(|unit| unit.priority).max();

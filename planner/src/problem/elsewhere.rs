@@ -89,8 +89,8 @@ impl<'a> Elsewhere<'a> {
         self.fits_on_another_node(index, after.amounts.rank_of(index), after)
     }
 
-    /// Returns true if a pod fits on another node than `without` as long as no plan changes the nodes. False also if no effort is left for
-    /// the check.
+    /// Returns true if a pod fits on another node than `without` as the nodes are before any plan of this decision. False also if no effort
+    /// is left for the check.
     pub(crate) fn fits_elsewhere_now(&self, index: PodIndex, without: Rank) -> bool {
         self.fits_on_another_node(index, Some(without), &self.unchanged)
     }

@@ -23,8 +23,8 @@ impl Cluster {
         }
     }
 
-    /// Adds or replaces a native group: a PodGroup of Kubernetes itself. Its key in the model has the API group in its name, as in
-    /// [`Pod::group`] of its members. Returns true if anything changed that a decision can depend on.
+    /// Adds or replaces a native group: a PodGroup of Kubernetes itself. Its key in the model has the API group in its name, as its members
+    /// name it. Returns true if anything changed that a decision can depend on.
     ///
     /// # Errors
     /// The object has no name.

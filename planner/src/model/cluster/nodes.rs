@@ -179,8 +179,8 @@ impl Cluster {
         rows.filter_map(|(index, _)| self.pod_at(index))
     }
 
-    /// Sorts resources in an order that does not depend on when they were first seen: the four that every cluster has, then [`UNOFFERED`],
-    /// then by name.
+    /// Sorts resources in an order that does not depend on when they were first seen: `cpu`, `memory`, `ephemeral-storage` and `pods`, then
+    /// [`UNOFFERED`], then all others by name.
     pub(crate) fn in_order(&self, mut ids: Vec<ResourceId>) -> Vec<ResourceId> {
         ids.sort_by_key(|id| if *id <= UNOFFERED { (*id, "") } else { (UNOFFERED + 1, self.names.name(*id)) });
         ids

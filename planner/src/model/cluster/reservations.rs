@@ -146,7 +146,7 @@ impl Cluster {
         self.reservations.pods.iter().filter_map(move |(pod, reservation)| at(pod, reservation))
     }
 
-    /// Returns the pods with reserved capacity that have required anti-affinity.
+    /// Returns the pods with required anti-affinity for which capacity of a node is reserved, each with its reservation.
     pub(crate) fn reserved_repelling(&self) -> impl Iterator<Item = (PodIndex, Reservation)> + '_ {
         self.reservations.repelling.iter().filter_map(|pod| Some((*pod, self.reservation_at(*pod)?)))
     }

@@ -45,7 +45,7 @@ impl PodLists {
         self.uids.remove(&(hash(&pod.uid), index));
     }
 
-    /// Updates the lists after a pod changed: `old` is its previous version, and whether that used capacity of a node.
+    /// Updates the lists after a pod changed: `old` is its previous version, with true if that was bound and had not ended.
     pub(super) fn renew(&mut self, index: PodIndex, old: (&Pod, bool), slot: &PodSlot) {
         let now = list_membership(&slot.pod, slot.node.is_some());
         if now != list_membership(old.0, old.1) {

@@ -223,8 +223,7 @@ impl Cluster {
         below.filter(|((_, barred), _)| *barred > priority).map(|(_, pods)| pods).sum()
     }
 
-    /// Returns the number of pods with a priority below this one that are not evicted because their namespace is
-    /// protected.
+    /// Returns the number of pods with a priority below this one that are not evicted because their namespace is protected.
     pub(crate) fn protected_below(&self, priority: i32) -> usize {
         self.priority_counts.protected.range(..priority).map(|(_, pods)| pods).sum()
     }
