@@ -348,7 +348,8 @@ struct Stale {
 }
 
 impl Stale {
-    /// Adds the nodes on which these units of eviction have pods to one of the lists of this value: to the one that `list` returns.
+    /// Adds the nodes on which these units of eviction have pods to one list of `self`: to the one that `list` returns (`nodes` or
+    /// `cost_only`).
     fn of_units(
         &mut self,
         cluster: &Cluster,

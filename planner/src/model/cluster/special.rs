@@ -19,7 +19,7 @@ pub(super) struct PodLists {
     uids: BTreeSet<(u64, PodIndex)>,
 }
 
-/// Returns a hash of a UID, which takes less memory than the UID.
+/// Returns a hash of a pod's UID: the index of UIDs stores it instead of the text, to use less memory.
 fn hash(uid: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     uid.hash(&mut hasher);

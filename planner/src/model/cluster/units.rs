@@ -133,7 +133,7 @@ impl Cluster {
         }
     }
 
-    /// Logs that the budgets of a pod changed, because the pod counts differently for them.
+    /// Logs a change of each budget of a pod, because the pod counts differently for it, for example since it became ready.
     pub(super) fn budgets_changed(&mut self, index: PodIndex) {
         for budget in self.pods.get(index).map_or(&[][..], |slot| &slot.budgets) {
             self.changes.note(Change::Budget(*budget));
