@@ -118,8 +118,8 @@ struct CountedContainers<'a> {
 }
 
 impl<'a> CountedContainers<'a> {
-    /// Returns the requests of a container in this field of its status; `None` for the source `spec`, and if the status does not have the
-    /// field.
+    /// Returns the requests of a container in this field of its status; `status.allocatedResources` if they are not in `status.resources`.
+    /// `None` for the source `Asked` (the spec), and if the status does not have them.
     fn reported(&self, container: &Container, source: RequestSource) -> Option<&'a Quantities> {
         if source == RequestSource::Asked {
             return None;
