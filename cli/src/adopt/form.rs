@@ -20,6 +20,7 @@ pub(crate) enum ClassChange {
 }
 
 impl fmt::Display for ClassChange {
+    /// Writes the command that makes the change: `adopt` or `release`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -54,8 +55,8 @@ pub(crate) fn is_managed(class: &PriorityClass) -> bool {
     class.managed && class.scheduler_policy == PreemptionPolicy::Never
 }
 
-/// Returns true if the class already has the form. An annotated class for which kube-scheduler preempts, because no
-/// webhook ran when it was created, has neither form.
+/// Returns true if the class is as `change` would make it: managed after `adopt`, without the annotation `managed: "true"` after
+/// `release`. Neither is true for an annotated class for which kube-scheduler preempts, because no webhook ran when it was created.
 pub(crate) fn is_done(change: ClassChange, class: &PriorityClass) -> bool {
     match change {
         ClassChange::Adopt => is_managed(class),
@@ -63,8 +64,9 @@ pub(crate) fn is_done(change: ClassChange, class: &PriorityClass) -> bool {
     }
 }
 
-/// Returns the class to create. `exempt` marks a released class `managed: "false"`: if Giveway manages every new class,
-/// the released one would otherwise become managed again.
+/// Returns the class to create in place of `class`: a managed one for `adopt`; for `release` one with its own `preemptionPolicy`.
+/// `exempt` adds the annotation `managed: "false"` to a released class: if Giveway manages every new class, the released one would
+/// otherwise become managed again.
 pub(crate) fn of(change: ClassChange, class: &PriorityClass, exempt: bool) -> PriorityClass {
     let facts = Class::from_object(class);
     // For a managed class the annotation contains the requested policy; for other classes the field `preemptionPolicy`
@@ -94,7 +96,7 @@ pub(crate) fn of(change: ClassChange, class: &PriorityClass, exempt: bool) -> Pr
     new
 }
 
-/// Returns a class that can be created again: without UID, resource version and the other metadata that the API server sets.
+/// Returns the class without UID, resource version and the other metadata that the API server sets, so that it can be created again.
 pub(crate) fn bare(class: &PriorityClass) -> PriorityClass {
     PriorityClass {
         metadata: ObjectMeta {

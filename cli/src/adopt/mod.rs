@@ -18,7 +18,7 @@ use crate::output::Telling;
 use crate::role::ChartRole;
 use form::ClassChange;
 use giveway_crds::priority::SYSTEM_PREFIX;
-use run::Run;
+use run::ClassRun;
 use std::collections::BTreeSet;
 use store::ClassStore;
 
@@ -40,8 +40,9 @@ pub(crate) fn release(args: &ReleaseArgs, connection: &ClusterConnection) -> Res
     })
 }
 
-/// Changes classes one by one; a failure for one does not stop the others. Without names: all managed classes. `namespace` is
-/// Giveway's, in which a class is kept while it does not exist.
+/// Adopts or releases classes one by one, and prints the results; a failure for one class does not stop the others. `names` are the
+/// classes, or `None` for all managed ones. `namespace` is Giveway's, where a class is saved between its deletion and its creation.
+/// Returns the exit status: 0, or the highest one of the failures.
 async fn change_all(
     change: ClassChange,
     names: Option<&Vec<String>>,
@@ -61,7 +62,7 @@ async fn change_all(
     }
     let mut status = 0;
     for name in &names {
-        match one(&store, change, name, flags.dry_run).await {
+        match change_one(&store, change, name, flags.dry_run).await {
             Ok(text) => telling.say(&text),
             Err(error) => status = status.max(crate::complain(&error)),
         }
@@ -70,7 +71,8 @@ async fn change_all(
     Ok(status)
 }
 
-/// Returns the names of all managed PriorityClasses, and of those whose change by an earlier run was interrupted, without `system-*`.
+/// Returns the names of all managed PriorityClasses, and of those whose change by an earlier run was interrupted; `system-*` classes
+/// are left out.
 async fn managed(store: &ClassStore<'_>) -> Result<Vec<String>, CliError> {
     let role = ChartRole::ClassAdmin(store.namespace);
     let failed = |what: String| {
@@ -86,7 +88,12 @@ async fn managed(store: &ClassStore<'_>) -> Result<Vec<String>, CliError> {
 }
 
 /// Adopts or releases the class `name`, or says what that would do in a dry run. Returns the text that is printed.
-async fn one(store: &ClassStore<'_>, change: ClassChange, name: &str, dry_run: bool) -> Result<String, CliError> {
+async fn change_one(
+    store: &ClassStore<'_>,
+    change: ClassChange,
+    name: &str,
+    dry_run: bool,
+) -> Result<String, CliError> {
     if name.starts_with(SYSTEM_PREFIX) {
         return Err(CliError::SystemClass(name.to_owned()));
     }
@@ -94,7 +101,7 @@ async fn one(store: &ClassStore<'_>, change: ClassChange, name: &str, dry_run: b
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.')) {
         return Err(CliError::UnknownClass(not_found(name)));
     }
-    let run = Run::new(store, change, name);
+    let run = ClassRun::new(store, change, name);
     if dry_run {
         return Ok(match run.preview().await? {
             Some(class) => format!(
@@ -102,24 +109,24 @@ async fn one(store: &ClassStore<'_>, change: ClassChange, name: &str, dry_run: b
                 serde_yaml_ng::to_string(&class)
                     .map_err(|error| CliError::Class { class: name.to_owned(), problem: error.to_string() })?
             ),
-            None => already(change, name),
+            None => unchanged_message(change, name),
         });
     }
     Ok(match run.finish().await? {
         true => format!("priorityclass.scheduling.k8s.io/{name} {}\n", change.done()),
-        false => already(change, name),
+        false => unchanged_message(change, name),
     })
 }
 
-/// Returns the message for a class that already is as the change would make it.
-fn already(change: ClassChange, name: &str) -> String {
+/// Returns the message that `change` is not needed: the class `name` is managed already, or it is not managed.
+fn unchanged_message(change: ClassChange, name: &str) -> String {
     match change {
         ClassChange::Adopt => format!("priorityclass.scheduling.k8s.io/{name} is managed already\n"),
         ClassChange::Release => format!("priorityclass.scheduling.k8s.io/{name} is not managed\n"),
     }
 }
 
-/// Returns the API server's message about a class that does not exist.
+/// Returns the API server's message that the PriorityClass `name` does not exist.
 fn not_found(name: &str) -> String {
     format!("priorityclasses.scheduling.k8s.io {name:?} not found")
 }

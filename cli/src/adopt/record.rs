@@ -18,7 +18,7 @@ const MAX_NAME: usize = 253;
 /// The key of the class in `data`.
 const DATA: &str = "class";
 
-/// A class before a change of it.
+/// A PriorityClass as it was before `adopt` or `release` deleted it. It is stored in a ConfigMap while the change is in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ClassRecord {
     /// The started change.
@@ -29,7 +29,8 @@ pub(crate) struct ClassRecord {
     pub(crate) uid: String,
 }
 
-/// Returns the name of the ConfigMap that records a change of this class. The end of a name that is too long is replaced by a hash.
+/// Returns the name of the ConfigMap that records a change of this PriorityClass. The end of a name that is too long is replaced by a
+/// hash.
 pub(crate) fn name_for(class: &str) -> String {
     let name = format!("{PREFIX}{class}");
     if name.len() <= MAX_NAME {
@@ -44,7 +45,7 @@ pub(crate) fn name_for(class: &str) -> String {
 }
 
 impl ClassRecord {
-    /// Returns the ConfigMap.
+    /// Returns the ConfigMap in `namespace` that stores this record.
     ///
     /// # Errors
     /// The class cannot be written as JSON.
@@ -67,10 +68,10 @@ impl ClassRecord {
         })
     }
 
-    /// Parses a ConfigMap.
+    /// Reads the record of a class from the ConfigMap that stores it.
     ///
     /// # Errors
-    /// It was not written by [`ClassRecord::to_config_map`]; the text names the field.
+    /// The ConfigMap was not written by [`ClassRecord::to_config_map`]; the text names the wrong field.
     pub(crate) fn from_config_map(map: &ConfigMap) -> Result<Self, String> {
         let label = map.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_CLASS_CHANGE));
         let label = label.map_or("", String::as_str);

@@ -6,7 +6,7 @@
 
 use super::form::{self, ClassChange};
 use super::record::{ClassRecord, name_for};
-use super::step::{AdoptStep, Why, next};
+use super::step::{AdoptStep, Why, next_step};
 use super::store::ClassStore;
 use crate::connect::RequestError;
 use crate::error::CliError;
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PROBE: &str = "giveway-change-probe";
 
 /// A change of one class in progress.
-pub(super) struct Run<'a> {
+pub(super) struct ClassRun<'a> {
     store: &'a ClassStore<'a>,
     change: ClassChange,
     name: &'a str,
@@ -42,7 +42,7 @@ pub(super) struct Run<'a> {
     other_default: Option<String>,
 }
 
-/// What follows after a step of a change.
+/// What follows after one step of a change of a class: the next step, a retry, or the end.
 enum AdoptProgress {
     More,
     /// Retry the step after a delay.
@@ -51,8 +51,8 @@ enum AdoptProgress {
     Failed(CliError),
 }
 
-impl<'a> Run<'a> {
-    /// Creates the change of the class `name`, of which no step has run.
+impl<'a> ClassRun<'a> {
+    /// Prepares a change of the class `name`; nothing is read or written yet.
     pub(super) fn new(store: &'a ClassStore<'a>, change: ClassChange, name: &'a str) -> Self {
         Self { store, change, name, exempt: None, acted: false, gone: None, refused: None, other_default: None }
     }
@@ -76,9 +76,9 @@ impl<'a> Run<'a> {
                 Ok(Err(error)) if !late && self.gone.is_some() && error.may_pass() => {
                     tokio::time::sleep(PAUSE).await;
                 }
-                Ok(Err(error)) => return Err(self.problem(&error.to_string())),
+                Ok(Err(error)) => return Err(self.error_with_state(&error.to_string())),
                 Ok(Ok(_)) | Err(_) => {
-                    return Err(self.problem(&format!("it was not done within {} s", LIMIT.as_secs())));
+                    return Err(self.error_with_state(&format!("it was not done within {} s", LIMIT.as_secs())));
                 }
             }
         }
@@ -87,31 +87,32 @@ impl<'a> Run<'a> {
     /// Returns the class that would be created, checked by admission in a dry run, or `None` if nothing would be
     /// created.
     pub(super) async fn preview(mut self) -> Result<Option<PriorityClass>, CliError> {
-        let (record, live) = match self.look().await {
+        let (record, live) = match self.read_state().await {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => return Err(error),
-            Err(error) => return Err(self.problem(&error.to_string())),
+            Err(error) => return Err(self.error_with_state(&error.to_string())),
         };
         let class = match next(self.change, record.clone(), live.as_ref().ok()) {
-            AdoptStep::Unknown => return Err(self.unknown(live.err())),
+            AdoptStep::Unknown => return Err(self.not_found_error(live.err())),
             AdoptStep::Done => return Ok(None),
-            AdoptStep::Wait { finalizers } => return Err(self.terminating(&finalizers)),
+            AdoptStep::Wait { finalizers } => return Err(self.terminating_error(&finalizers)),
             AdoptStep::Begin(record) | AdoptStep::Delete(record) | AdoptStep::Create(record) => record.class,
             AdoptStep::Forget(record, _) => live.unwrap_or(record.class),
         };
-        let planned = self.planned(&class).await.map_err(|error| self.problem(&error.to_string()))?;
+        let planned = self.planned(&class).await.map_err(|error| self.error_with_state(&error.to_string()))?;
         Ok(Some(planned))
     }
 
-    /// Reads the record and the class. The inner error of the class means that it does not exist.
-    async fn look(
+    /// Reads the record of a change in progress, if there is one, and the class. The outer error is a failed call, the middle one an
+    /// invalid record, and the inner one says that the class does not exist.
+    async fn read_state(
         &self,
     ) -> Result<Result<(Option<ClassRecord>, Result<PriorityClass, RequestError>), CliError>, RequestError> {
         let record = match self.store.record(self.name).await? {
             Ok(record) => record,
             Err(problem) => {
                 let problem = format!("its record in {}: {problem}: repair it or delete it", self.record_name());
-                return Ok(Err(self.problem(&problem)));
+                return Ok(Err(self.error_with_state(&problem)));
             }
         };
         match self.store.class(self.name).await {
@@ -120,9 +121,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Reads the record and the class, and makes the next step.
+    /// Reads the record and the class, and makes the next step of the change: it writes or removes the record, or deletes or creates
+    /// the class. Returns what follows.
     async fn step(&mut self) -> Result<AdoptProgress, RequestError> {
-        let (record, live) = match self.look().await? {
+        let (record, live) = match self.read_state().await? {
             Ok(found) => found,
             Err(error) => return Ok(AdoptProgress::Failed(error)),
         };
@@ -134,25 +136,26 @@ impl<'a> Run<'a> {
             ));
         }
         match next(self.change, record, live.as_ref().ok()) {
-            AdoptStep::Unknown => Ok(AdoptProgress::Failed(self.unknown(live.err()))),
-            AdoptStep::Done => Ok(self.done()),
+            AdoptStep::Unknown => Ok(AdoptProgress::Failed(self.not_found_error(live.err()))),
+            AdoptStep::Done => Ok(self.final_progress()),
             AdoptStep::Wait { finalizers } if finalizers.is_empty() || self.acted => Ok(AdoptProgress::Pause),
-            AdoptStep::Wait { finalizers } => Ok(AdoptProgress::Failed(self.terminating(&finalizers))),
-            AdoptStep::Begin(record) => self.begin(&record).await,
+            AdoptStep::Wait { finalizers } => Ok(AdoptProgress::Failed(self.terminating_error(&finalizers))),
+            AdoptStep::Begin(record) => self.start(&record).await,
             AdoptStep::Delete(record) => self.delete(&record).await,
             AdoptStep::Create(record) => self.create(&record).await,
-            AdoptStep::Forget(record, why) => self.forget(&record, why).await,
+            AdoptStep::Forget(record, why) => self.delete_record(&record, why).await,
         }
     }
 
-    /// Checks that the class can be created again, and writes the record.
-    async fn begin(&mut self, record: &ClassRecord) -> Result<AdoptProgress, RequestError> {
+    /// Starts the change: checks that the class can be deleted and created again, and writes its record. Returns `Pause` if another run
+    /// has written a record.
+    async fn start(&mut self, record: &ClassRecord) -> Result<AdoptProgress, RequestError> {
         let class = &record.class;
         let finalizers = class.metadata.finalizers.clone().unwrap_or_default();
         if !finalizers.is_empty() {
             let list = finalizers.join(", ");
             let problem = format!("its finalizers would delay its deletion for an unknown time: remove {list} first");
-            return Ok(AdoptProgress::Failed(self.problem(&problem)));
+            return Ok(AdoptProgress::Failed(self.error_with_state(&problem)));
         }
         self.planned(class).await?;
         if !self.store.write(record).await? {
@@ -171,6 +174,9 @@ impl<'a> Run<'a> {
     }
 
     /// Returns the class in its new form, after admission accepted it in a dry run.
+    ///
+    /// # Errors
+    /// The API server rejects it, or Giveway's webhook would not make an adopted class a managed one.
     async fn planned(&mut self, class: &PriorityClass) -> Result<PriorityClass, RequestError> {
         if self.change == ClassChange::Adopt && !self.would_be_managed(Some("true")).await? {
             return Err(RequestError::Failed(
@@ -186,7 +192,8 @@ impl<'a> Run<'a> {
         Ok(planned)
     }
 
-    /// Returns true if a released class must be marked, because a class without the annotation would become managed.
+    /// Returns true if a released class needs the annotation `managed: "false"`, because admission would make a class without the
+    /// annotation managed. A dry run tests that once.
     async fn exempt(&mut self) -> Result<bool, RequestError> {
         if let Some(known) = self.exempt {
             return Ok(known);
@@ -196,7 +203,8 @@ impl<'a> Run<'a> {
         Ok(exempt)
     }
 
-    /// Returns true if admission would make a class with this value of the annotation (`None`: without it) a managed one.
+    /// Returns true if admission, in a dry run, makes a class with this value of the annotation `managed` (`None`: without it) a
+    /// managed one.
     async fn would_be_managed(&self, annotation: Option<&str>) -> Result<bool, RequestError> {
         let annotations = annotation.map(|value| BTreeMap::from([(ANNOTATION_MANAGED.to_owned(), value.to_owned())]));
         let metadata = ObjectMeta { name: Some(PROBE.to_owned()), annotations, ..ObjectMeta::default() };
@@ -204,8 +212,8 @@ impl<'a> Run<'a> {
         Ok(self.store.try_create(&probe).await?.is_some_and(|stored| form::is_managed(&stored)))
     }
 
-    /// Deletes the class if it still is as it was recorded, so that it can be created in its new form; otherwise the next step is decided
-    /// again.
+    /// Deletes the class if it still is as it was recorded, and returns `More`; otherwise returns `Pause`, so that the next step is
+    /// decided again.
     async fn delete(&mut self, record: &ClassRecord) -> Result<AdoptProgress, RequestError> {
         match self.store.delete(record).await {
             Ok(true) => {
@@ -215,13 +223,14 @@ impl<'a> Run<'a> {
             Ok(false) => Ok(AdoptProgress::Pause),
             Err(error) => {
                 // As far as is known nothing was deleted: a remaining record does no harm.
-                let _ = self.store.forget(record).await;
+                let _ = self.store.delete_record(record).await;
                 Err(error)
             }
         }
     }
 
-    /// Creates the class in its new form; in its old form if the API server rejected the new one.
+    /// Creates the recorded class in its new form, or in its old form if the API server rejected the new one. Returns `Pause` if the
+    /// creation has to be retried.
     async fn create(&mut self, record: &ClassRecord) -> Result<AdoptProgress, RequestError> {
         let deleted_at = *self.gone.get_or_insert_with(Instant::now);
         let mut class = match self.refused {
@@ -252,9 +261,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Deletes the record of the change, and prints `why` unless the change has finished. It fails if the new form of the class was
-    /// rejected.
-    async fn forget(&mut self, record: &ClassRecord, why: Why) -> Result<AdoptProgress, RequestError> {
+    /// Deletes the record of the change, and prints the reason `why`, except for a finished change. Returns `Failed` if the new form of
+    /// the class was rejected, so that it was created in its old form.
+    async fn delete_record(&mut self, record: &ClassRecord, why: Why) -> Result<AdoptProgress, RequestError> {
         match why {
             Why::Finished => {}
             Why::Changed => note(&format!("PriorityClass {} was not deleted yet; looking at it again", self.name)),
@@ -265,36 +274,36 @@ impl<'a> Run<'a> {
             )),
         }
         self.gone = None;
-        self.store.forget(record).await?;
+        self.store.delete_record(record).await?;
         Ok(match &self.refused {
             None => AdoptProgress::More,
             Some(refusal) => {
                 let problem = format!("it is as it was, because its new form was refused: {refusal}");
-                AdoptProgress::Failed(self.problem(&problem))
+                AdoptProgress::Failed(self.error_with_state(&problem))
             }
         })
     }
 
-    /// Returns the final state; an error if the class is no longer the global default.
-    fn done(&self) -> AdoptProgress {
+    /// Returns `Done`, or `Failed` if another class became the global default while this one did not exist.
+    fn final_progress(&self) -> AdoptProgress {
         match &self.other_default {
             None => AdoptProgress::Done,
-            Some(other) => AdoptProgress::Failed(self.problem(&format!(
+            Some(other) => AdoptProgress::Failed(self.error_with_state(&format!(
                 "it was {}, but it is not the global default any more: PriorityClass {other} became that in the meantime",
                 self.change.done()
             ))),
         }
     }
 
-    /// Returns the error for a class that does not exist: the answer of the API server, if there is one.
-    fn unknown(&self, error: Option<RequestError>) -> CliError {
+    /// Returns the error that the class does not exist, with the API server's message (`error`) if there is one.
+    fn not_found_error(&self, error: Option<RequestError>) -> CliError {
         let words = error.map_or_else(|| super::not_found(self.name), |error| error.to_string());
         CliError::UnknownClass(words)
     }
 
-    /// Returns the error for a class whose finalizers delay its deletion.
-    fn terminating(&self, finalizers: &[String]) -> CliError {
-        self.problem(&format!("it is being deleted, and its finalizers delay that: {}", finalizers.join(", ")))
+    /// Returns the error that the class is being deleted and these finalizers delay that.
+    fn terminating_error(&self, finalizers: &[String]) -> CliError {
+        self.error_with_state(&format!("it is being deleted, and its finalizers delay that: {}", finalizers.join(", ")))
     }
 
     /// Returns the ConfigMap with the record of the change, as `configmap NAMESPACE/NAME`.
@@ -302,8 +311,9 @@ impl<'a> Run<'a> {
         format!("configmap {}/{}", self.store.namespace, name_for(self.name))
     }
 
-    /// Returns an error that also says what the user has to know about the current state.
-    fn problem(&self, problem: &str) -> CliError {
+    /// Returns an error about this class because of `problem`. While the class is deleted, it also says so, and how to create the class
+    /// again.
+    fn error_with_state(&self, problem: &str) -> CliError {
         let problem = ChartRole::ClassAdmin(self.store.namespace).explain(problem);
         let problem = match self.gone {
             None => problem,
@@ -319,7 +329,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Returns the class that is named in the rejection of a second global default.
+/// Returns the name of the global default class from the API server's message that rejects a second one; `None` for any other message.
 fn default_in(message: &str) -> Option<String> {
     let (before, _) = message.split_once(" is already marked as default")?;
     before.rsplit(' ').next().map(str::to_owned)

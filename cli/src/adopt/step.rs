@@ -45,8 +45,9 @@ pub(crate) enum Why {
     Replaced(Vec<String>),
 }
 
-/// Returns the step of `change` that follows from what exists: the `record` of a change in progress, and the `live` class.
-pub(crate) fn next(change: ClassChange, record: Option<ClassRecord>, live: Option<&PriorityClass>) -> AdoptStep {
+/// Returns the next step of `change`, computed from the record of a change in progress and from the class in the cluster (`live`);
+/// either is `None` if it does not exist.
+pub(crate) fn next_step(change: ClassChange, record: Option<ClassRecord>, live: Option<&PriorityClass>) -> AdoptStep {
     if let Some(class) = live.filter(|class| class.metadata.deletion_timestamp.is_some()) {
         return AdoptStep::Wait { finalizers: class.metadata.finalizers.clone().unwrap_or_default() };
     }
@@ -114,34 +115,37 @@ mod tests {
         let before = plain("a", "1", 10);
         let started = ClassRecord { uid: String::new(), ..kept(ClassChange::Adopt, before.clone()) };
         let record = kept(ClassChange::Adopt, before.clone());
-        assert_eq!(next(ClassChange::Adopt, None, Some(&before)), AdoptStep::Begin(started));
-        assert_eq!(next(ClassChange::Adopt, Some(record.clone()), Some(&before)), AdoptStep::Delete(record.clone()));
-        assert_eq!(next(ClassChange::Adopt, Some(record.clone()), None), AdoptStep::Create(record.clone()));
+        assert_eq!(next_step(ClassChange::Adopt, None, Some(&before)), AdoptStep::Begin(started));
         assert_eq!(
-            next(ClassChange::Adopt, Some(record.clone()), Some(&managed("b"))),
+            next_step(ClassChange::Adopt, Some(record.clone()), Some(&before)),
+            AdoptStep::Delete(record.clone())
+        );
+        assert_eq!(next_step(ClassChange::Adopt, Some(record.clone()), None), AdoptStep::Create(record.clone()));
+        assert_eq!(
+            next_step(ClassChange::Adopt, Some(record.clone()), Some(&managed("b"))),
             AdoptStep::Forget(record, Why::Finished)
         );
-        assert_eq!(next(ClassChange::Adopt, None, Some(&managed("b"))), AdoptStep::Done);
-        assert_eq!(next(ClassChange::Adopt, None, None), AdoptStep::Unknown);
+        assert_eq!(next_step(ClassChange::Adopt, None, Some(&managed("b"))), AdoptStep::Done);
+        assert_eq!(next_step(ClassChange::Adopt, None, None), AdoptStep::Unknown);
     }
 
     #[test]
     fn adopt_and_release_complete_an_interrupted_run_of_the_other() {
         let record = kept(ClassChange::Adopt, plain("a", "1", 10));
-        assert_eq!(next(ClassChange::Release, Some(record.clone()), None), AdoptStep::Create(record.clone()));
+        assert_eq!(next_step(ClassChange::Release, Some(record.clone()), None), AdoptStep::Create(record.clone()));
         // Nothing was deleted yet, and nothing has to be deleted.
-        let undone = next(ClassChange::Release, Some(record.clone()), Some(&plain("a", "1", 10)));
+        let undone = next_step(ClassChange::Release, Some(record.clone()), Some(&plain("a", "1", 10)));
         assert_eq!(undone, AdoptStep::Forget(record.clone(), Why::Changed));
         // The class was already created: the record is removed, and the release starts again.
-        let back = next(ClassChange::Release, Some(record.clone()), Some(&managed("b")));
+        let back = next_step(ClassChange::Release, Some(record.clone()), Some(&managed("b")));
         assert_eq!(back, AdoptStep::Forget(record, Why::Finished));
-        assert!(matches!(next(ClassChange::Release, None, Some(&managed("b"))), AdoptStep::Begin(_)));
+        assert!(matches!(next_step(ClassChange::Release, None, Some(&managed("b"))), AdoptStep::Begin(_)));
     }
 
     #[test]
     fn a_class_changed_before_its_deletion_is_recorded_again() {
         let record = kept(ClassChange::Adopt, plain("a", "1", 10));
-        let step = next(ClassChange::Adopt, Some(record.clone()), Some(&plain("a", "2", 10)));
+        let step = next_step(ClassChange::Adopt, Some(record.clone()), Some(&plain("a", "2", 10)));
         assert_eq!(step, AdoptStep::Forget(record, Why::Changed));
     }
 
@@ -149,14 +153,14 @@ mod tests {
     fn a_class_created_by_another_client_is_kept_and_the_difference_is_reported() {
         let record = kept(ClassChange::Adopt, plain("a", "1", 10));
         let AdoptStep::Forget(_, Why::Replaced(differences)) =
-            next(ClassChange::Adopt, Some(record), Some(&plain("b", "2", 5)))
+            next_step(ClassChange::Adopt, Some(record), Some(&plain("b", "2", 5)))
         else {
             panic!("the record is not needed")
         };
         assert_eq!(differences[0], "value 5 instead of 10");
         // The class has its old form again: another client restored it.
         let record = kept(ClassChange::Adopt, plain("a", "1", 10));
-        let step = next(ClassChange::Adopt, Some(record.clone()), Some(&plain("b", "2", 10)));
+        let step = next_step(ClassChange::Adopt, Some(record.clone()), Some(&plain("b", "2", 10)));
         assert_eq!(step, AdoptStep::Forget(record, Why::Finished));
     }
 
@@ -164,7 +168,7 @@ mod tests {
     fn a_released_class_may_be_exempt_from_management() {
         let record = kept(ClassChange::Release, managed("a"));
         let exempt = class("b", "2", 10, json!({"annotations": {"scheduling.giveway.dev/managed": "false"}}));
-        let step = next(ClassChange::Release, Some(record.clone()), Some(&exempt));
+        let step = next_step(ClassChange::Release, Some(record.clone()), Some(&exempt));
         assert_eq!(step, AdoptStep::Forget(record, Why::Finished));
     }
 
@@ -173,7 +177,10 @@ mod tests {
         let rest = json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/keep"]});
         let going = class("a", "3", 10, rest);
         let wait = AdoptStep::Wait { finalizers: vec!["example.com/keep".into()] };
-        assert_eq!(next(ClassChange::Adopt, None, Some(&going)), wait);
-        assert_eq!(next(ClassChange::Adopt, Some(kept(ClassChange::Adopt, plain("a", "1", 10))), Some(&going)), wait);
+        assert_eq!(next_step(ClassChange::Adopt, None, Some(&going)), wait);
+        assert_eq!(
+            next_step(ClassChange::Adopt, Some(kept(ClassChange::Adopt, plain("a", "1", 10))), Some(&going)),
+            wait
+        );
     }
 }

@@ -27,7 +27,7 @@ impl ClassStore<'_> {
         self.api.call(Method::GET, &format!("{CLASSES}/{name}"), Vec::new()).await
     }
 
-    /// Returns the names of all classes in the cluster that have Giveway's annotation for managed classes.
+    /// Returns the names of all classes in the cluster that have the annotation `managed: "true"`.
     pub(crate) async fn annotated(&self) -> Result<Vec<String>, RequestError> {
         let all: ObjectList<PriorityClass> = self.api.call(Method::GET, CLASSES, Vec::new()).await?;
         let mine = all.items.into_iter().filter(|class| !form::is_done(form::ClassChange::Release, class));
@@ -39,8 +39,8 @@ impl ClassStore<'_> {
         self.api.send(Method::POST, &format!("{CLASSES}?{MANAGER}"), class).await
     }
 
-    /// Creates the class in a dry run with all admission checks. Returns `None` on 409: the API server reports an
-    /// existing class only after admission has accepted it.
+    /// Creates the class in a dry run with all admission checks, and returns it as it would be stored. Returns `None` on 409: the API
+    /// server reports an existing class of this name only after admission has accepted the new one.
     pub(crate) async fn try_create(&self, class: &PriorityClass) -> Result<Option<PriorityClass>, RequestError> {
         match self.api.send(Method::POST, &format!("{CLASSES}?dryRun=All&{MANAGER}"), class).await {
             Ok(class) => Ok(Some(class)),
@@ -49,7 +49,8 @@ impl ClassStore<'_> {
         }
     }
 
-    /// Deletes the class if it is unchanged since it was recorded. Returns true if it was deleted.
+    /// Deletes the recorded class. Returns false, without a deletion, if the class does not exist or its UID or resource version is not
+    /// the recorded one.
     pub(super) async fn delete(&self, record: &ClassRecord) -> Result<bool, RequestError> {
         let metadata = &record.class.metadata;
         let path = format!("{CLASSES}/{}", metadata.name.as_deref().unwrap_or_default());
@@ -57,7 +58,7 @@ impl ClassStore<'_> {
         self.remove(&path, &conditions).await
     }
 
-    /// Returns the record of a change of this class.
+    /// Returns the record of a change of this class that is in progress, or `None` if there is none.
     ///
     /// # Errors
     /// The call failed, or (inner) the ConfigMap is not a valid record.
@@ -78,7 +79,7 @@ impl ClassStore<'_> {
         Ok(all.items.iter().filter_map(|map| ClassRecord::from_config_map(map).ok()).collect())
     }
 
-    /// Writes a record. Returns false if another run has written one.
+    /// Creates the ConfigMap of a record. Returns false if the ConfigMap exists, because another run has created it.
     pub(super) async fn write(&self, record: &ClassRecord) -> Result<bool, RequestError> {
         let map = record.to_config_map(self.namespace).map_err(|error| RequestError::Failed(error.to_string()))?;
         match self.api.send::<ConfigMap>(Method::POST, &format!("{}?{MANAGER}", self.records()), &map).await {
@@ -91,8 +92,8 @@ impl ClassStore<'_> {
         }
     }
 
-    /// Deletes a record, if it has the UID that was read.
-    pub(super) async fn forget(&self, record: &ClassRecord) -> Result<bool, RequestError> {
+    /// Deletes the ConfigMap of a record. Returns false if it does not exist or has another UID than the record.
+    pub(super) async fn delete_record(&self, record: &ClassRecord) -> Result<bool, RequestError> {
         let class = record.class.metadata.name.as_deref().unwrap_or_default();
         self.remove(&format!("{}/{}", self.records(), name_for(class)), &json!({"uid": record.uid})).await
     }
@@ -102,7 +103,8 @@ impl ClassStore<'_> {
         format!("/api/v1/namespaces/{}/configmaps", self.namespace)
     }
 
-    /// Deletes an object. Returns false if it does not exist or does not meet the preconditions.
+    /// Deletes the object at this path of the API server. Returns false if it does not exist or does not meet the preconditions (`uid`,
+    /// `resourceVersion`).
     async fn remove(&self, path: &str, preconditions: &Value) -> Result<bool, RequestError> {
         match self.api.delete(path, preconditions).await {
             Ok(()) => Ok(true),
