@@ -15,12 +15,12 @@ use serde::de::DeserializeSeed as _;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Sorts of names; names of different sorts are never compared.
+/// What a name is the name of. Names of different sorts are numbered separately, and are never compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Sort {
+enum NameSort {
     Namespace,
     Node,
-    /// Pods and groups, whose order is compared across the two kinds.
+    /// Pods and PodGroups, whose order is compared across the two kinds.
     Unit,
     Owner,
     /// Kinds of owners, and their versions.
@@ -36,7 +36,7 @@ enum Sort {
     Uid,
 }
 
-impl Sort {
+impl NameSort {
     /// Returns the word with which every new name of this sort begins: `node` in `node-07`.
     fn prefix(self) -> &'static str {
         match self {
@@ -57,49 +57,51 @@ impl Sort {
     }
 }
 
-/// Replaces all names in objects, and removes what the planner does not read.
+/// Replaces the names in objects of a snapshot (of nodes, pods, namespaces and so on) by numbered ones, and removes kinds and fields
+/// that the planner does not read.
 pub(crate) fn anonymize(items: &mut Vec<Value>) {
-    items.retain_mut(trim);
-    items.iter_mut().for_each(settle_group);
-    items.iter_mut().filter(|item| item["kind"] == "Pod").for_each(settle_claims);
-    let mut names: BTreeMap<Sort, BTreeSet<String>> = BTreeMap::new();
-    let (numeric, uids) = (numeric_labels(items), preemptors(items));
+    items.retain_mut(keep_snapshot_fields);
+    items.iter_mut().for_each(replace_group_labels);
+    items.iter_mut().filter(|item| item["kind"] == "Pod").for_each(name_ephemeral_claims);
+    let mut names: BTreeMap<NameSort, BTreeSet<String>> = BTreeMap::new();
+    let (numeric, uids) = (numeric_labels(items), preemptor_uids(items));
     for item in items.iter_mut() {
         let mut collect = |sort, name: &str| {
             names.entry(sort).or_default().insert(name.to_owned());
             name.to_owned()
         };
-        Walk { rename: &mut collect, numeric: &numeric, uids: &uids }.item(item);
+        NameVisitor { rename: &mut collect, numeric: &numeric, uids: &uids }.item(item);
     }
-    let tables: BTreeMap<Sort, BTreeMap<String, String>> =
+    let tables: BTreeMap<NameSort, BTreeMap<String, String>> =
         names.into_iter().map(|(sort, names)| (sort, numbered(sort, names))).collect();
     for item in items {
         let mut replace =
             |sort, name: &str| tables.get(&sort).and_then(|t| t.get(name)).cloned().unwrap_or_else(|| name.to_owned());
-        Walk { rename: &mut replace, numeric: &numeric, uids: &uids }.item(item);
+        NameVisitor { rename: &mut replace, numeric: &numeric, uids: &uids }.item(item);
     }
 }
 
-/// Returns the row of an object's kind in the table of kinds; `None` if snapshots do not contain the kind.
+/// Returns which fields snapshots contain of the kind that `kind` and `apiVersion` of the object name; `None` if snapshots do not
+/// contain the kind.
 fn row_of(item: &Value) -> Option<&'static KindFields> {
     in_snapshots(item["apiVersion"].as_str()?, item["kind"].as_str()?)
 }
 
-/// Removes the fields of an object that are not in the table of kinds. Returns false for an object of a kind that is
-/// not in it.
-fn trim(item: &mut Value) -> bool {
+/// Removes the fields of an object that snapshots do not contain. Returns false for an object of a kind that snapshots do not contain.
+fn keep_snapshot_fields(item: &mut Value) -> bool {
     let Some(row) = row_of(item) else { return false };
     // Decoding a value cannot fail.
     *item = row.object().for_snapshots().deserialize(item.take()).unwrap_or_default();
     true
 }
 
-/// Returns the new name for each name of a sort, in the same order.
-fn numbered(sort: Sort, names: BTreeSet<String>) -> BTreeMap<String, String> {
+/// Returns for each old name its new name, such as `node-07`; the new names have the order of the old ones. The namespace `kube-system`
+/// keeps its name.
+fn numbered(sort: NameSort, names: BTreeSet<String>) -> BTreeMap<String, String> {
     let width = names.len().to_string().len();
     // Annotations make pods in this namespace critical add-ons, so its name is kept, and names sorted before it remain
     // before it.
-    let kept = (sort == Sort::Namespace && names.contains(SYSTEM)).then_some(SYSTEM);
+    let kept = (sort == NameSort::Namespace && names.contains(SYSTEM)).then_some(SYSTEM);
     let name = |(index, name): (usize, String)| {
         let first = if kept.is_some_and(|kept| name.as_str() < kept) { "a-" } else { "" };
         let new = format!("{first}{}-{:0width$}", sort.prefix(), index + 1);
@@ -109,9 +111,9 @@ fn numbered(sort: Sort, names: BTreeSet<String>) -> BTreeMap<String, String> {
     names.into_iter().enumerate().map(name).collect()
 }
 
-/// Replaces the three labels that name a pod's group by the single label that admission derives from them: the parts
-/// cannot be renamed consistently.
-fn settle_group(item: &mut Value) {
+/// Replaces the three labels of a pod that together name its PodGroup by the single label that admission derives from them: the parts
+/// of the name cannot be renamed consistently.
+fn replace_group_labels(item: &mut Value) {
     let Some(labels) = item.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) else { return };
     let text = labels.iter().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
     if let Ok(Some(found)) = membership::of(Some(&text))
@@ -124,7 +126,7 @@ fn settle_group(item: &mut Value) {
     }
 }
 
-/// Returns labels that node affinity compares as numbers (`Gt`, `Lt`): their values are kept.
+/// Returns the keys of the node labels that node affinity compares as numbers (`Gt`, `Lt`): their values are kept.
 fn numeric_labels(items: &[Value]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let of = |item: &Value| {
@@ -140,7 +142,8 @@ fn numeric_labels(items: &[Value]) -> BTreeSet<String> {
     found
 }
 
-/// Returns the lists of node selector terms that the configuration of kube-scheduler adds, as the chart writes it to an annotation.
+/// Returns the lists of node selector terms that the configuration of kube-scheduler adds to every pod (`addedAffinity`). The chart
+/// writes that configuration to an annotation of `item`; without the annotation, the list is empty.
 fn added_node_terms(item: &Value) -> Vec<Value> {
     let text = item["metadata"]["annotations"][keys::ANNOTATION_SCHEDULER_CONFIG].as_str();
     let config = text.map(parsed_config).unwrap_or_default();
@@ -149,13 +152,14 @@ fn added_node_terms(item: &Value) -> Vec<Value> {
     plugins.filter_map(|plugin| plugin["args"].pointer(ADDED_NODE_TERMS).cloned()).collect()
 }
 
-/// Parses a configuration of kube-scheduler in JSON; null if it is invalid.
+/// Parses a configuration of kube-scheduler that is written as JSON; null if it is invalid.
 fn parsed_config(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-/// Returns the UIDs of the preemptors of stored plans: the values of taints that reserve nodes for them.
-fn preemptors(items: &[Value]) -> BTreeSet<String> {
+/// Returns the UIDs of the preemptors of all Preemptions among the objects: a taint that reserves a node for a preemptor has its UID as
+/// value.
+fn preemptor_uids(items: &[Value]) -> BTreeSet<String> {
     let plans = items.iter().filter(|item| item["kind"] == "Preemption");
     plans.filter_map(|plan| Some(plan.pointer("/spec/preemptor/uid")?.as_str()?.to_owned())).collect()
 }
@@ -170,8 +174,9 @@ const ADDED_NODE_TERMS: &str = "/addedAffinity/requiredDuringSchedulingIgnoredDu
 
 const VOLUME_NODE_TERMS: &str = "/spec/nodeAffinity/required/nodeSelectorTerms";
 
-/// Turns the claim of an ephemeral volume, whose name is derived from its pod, into a named claim that can be renamed.
-fn settle_claims(item: &mut Value) {
+/// Replaces each ephemeral volume of a pod, whose claim has a name that is derived from the pod's, by a volume that names the claim, so
+/// that the claim can be renamed.
+fn name_ephemeral_claims(item: &mut Value) {
     let pod = item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     for volume in item.pointer_mut("/spec/volumes").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(volume) = volume.as_object_mut()
@@ -216,7 +221,8 @@ const OWNERS: [&str; 9] = [
 /// Addresses that name no host.
 const WILDCARDS: [&str; 4] = ["0.0.0.0", "127.0.0.1", "::", "::1"];
 
-/// Returns true for a kind or `apiVersion` that is the same in many clusters.
+/// Returns true for a kind or `apiVersion` that many clusters have: of Kubernetes itself, of Giveway, or of a workload controller that
+/// Giveway knows.
 fn is_usual(text: &str) -> bool {
     let group = |version: &str| version.split_once('/').map_or_else(String::new, |(group, _)| group.to_owned());
     match text.split_once('/') {
@@ -239,89 +245,92 @@ fn is_plain(value: &Value) -> bool {
 }
 
 /// Visits the fields of objects, and passes every name in them to `rename`.
-struct Walk<'a> {
-    rename: &'a mut dyn FnMut(Sort, &str) -> String,
+struct NameVisitor<'a> {
+    rename: &'a mut dyn FnMut(NameSort, &str) -> String,
     numeric: &'a BTreeSet<String>,
     uids: &'a BTreeSet<String>,
 }
 
-impl Walk<'_> {
-    /// Replaces every name in an object, and removes the texts that the table of kinds has no mark for.
+impl NameVisitor<'_> {
+    /// Replaces every name in an object by its new name, and removes texts that could be names and that the planner does not read.
     fn item(&mut self, item: &mut Value) {
         if let Some(row) = row_of(item) {
-            self.fields(row.object(), item);
+            self.visit_fields(row.object(), item);
         }
     }
 
-    /// Visits the fields of an object, or of each object in a list. Fields that must not be written are removed.
-    fn fields(&mut self, known: &Field, value: &mut Value) {
+    /// Replaces the names in the fields of an object, or of each object in a list. `known` says which of its fields snapshots contain;
+    /// other fields are removed.
+    fn visit_fields(&mut self, known: &Field, value: &mut Value) {
         match value {
-            Value::Array(items) => items.iter_mut().for_each(|item| self.fields(known, item)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.visit_fields(known, item)),
             Value::Object(fields) => {
-                fields.retain(|name, value| known.field(name).is_some_and(|known| self.writes(known, value)));
+                fields.retain(|name, value| known.field(name).is_some_and(|known| self.visit_field(known, value)));
             }
             other => clear(other),
         }
     }
 
-    /// Visits a field whose entry in the table of kinds is `known`. Returns true if the snapshot contains it.
-    fn writes(&mut self, known: &Field, value: &mut Value) -> bool {
+    /// Replaces the names in the value of one field, which `known` describes. Returns true if snapshots contain the field.
+    fn visit_field(&mut self, known: &Field, value: &mut Value) -> bool {
         match known.mark {
-            Some(mark) => self.mark(mark, value),
+            Some(mark) => self.rename_value(mark, value),
             None if known.fields.is_empty() => return known.in_snapshots && is_plain(value),
-            None => self.fields(known, value),
+            None => self.visit_fields(known, value),
         }
         known.in_snapshots
     }
 
-    /// Renames a value as its mark in the table of kinds says.
-    fn mark(&mut self, mark: Mark, value: &mut Value) {
+    /// Replaces the names in a value. `mark` says what the value is: a name of a certain sort, a map of labels, a label selector and so
+    /// on.
+    fn rename_value(&mut self, mark: Mark, value: &mut Value) {
         match mark {
             Mark::Verbatim => {}
             Mark::Labels => self.labels(value),
-            Mark::Rules => self.each(value, Self::rule),
+            Mark::Rules => self.each(value, Self::requirement),
             Mark::Domain => self.domain(value),
             Mark::Pods => {
                 if let Value::Object(map) = value {
-                    *map = std::mem::take(map).into_iter().map(|(k, v)| ((self.rename)(Sort::Unit, &k), v)).collect();
+                    *map =
+                        std::mem::take(map).into_iter().map(|(k, v)| ((self.rename)(NameSort::Unit, &k), v)).collect();
                 }
             }
             mark => self.each(value, |walk, value| match value {
-                Value::String(text) if !text.is_empty() => *text = walk.text(mark, text),
+                Value::String(text) if !text.is_empty() => *text = walk.renamed(mark, text),
                 Value::String(_) => {}
                 other => clear(other),
             }),
         }
     }
 
-    /// Returns the text that replaces the value of a field. `mark` is the field's mark in the table of kinds, which says what its value
-    /// names.
-    fn text(&mut self, mark: Mark, text: &str) -> String {
+    /// Returns the text that replaces `text`, the value of a field. `mark` says what the value names: a node, a class, an owner and so
+    /// on.
+    fn renamed(&mut self, mark: Mark, text: &str) -> String {
         let sort = match mark {
-            Mark::Namespace => Sort::Namespace,
-            Mark::Node => Sort::Node,
-            Mark::Unit => Sort::Unit,
-            Mark::Owner => Sort::Owner,
-            Mark::Budget => Sort::Budget,
-            Mark::Workload => Sort::Workload,
-            Mark::Uid => Sort::Uid,
-            Mark::Taint if self.uids.contains(text) => Sort::Uid,
-            Mark::Value | Mark::Taint => Sort::Value,
-            Mark::OwnerKind if !is_usual(text) => Sort::OwnerKind,
-            Mark::Class if !text.starts_with("system-") => Sort::Class,
-            Mark::Scheduler if text != "default-scheduler" => Sort::Scheduler,
-            Mark::Gate if text != keys::GATE => Sort::Gate,
-            Mark::Address if !WILDCARDS.contains(&text) => Sort::Address,
+            Mark::Namespace => NameSort::Namespace,
+            Mark::Node => NameSort::Node,
+            Mark::Unit => NameSort::Unit,
+            Mark::Owner => NameSort::Owner,
+            Mark::Budget => NameSort::Budget,
+            Mark::Workload => NameSort::Workload,
+            Mark::Uid => NameSort::Uid,
+            Mark::Taint if self.uids.contains(text) => NameSort::Uid,
+            Mark::Value | Mark::Taint => NameSort::Value,
+            Mark::OwnerKind if !is_usual(text) => NameSort::OwnerKind,
+            Mark::Class if !text.starts_with("system-") => NameSort::Class,
+            Mark::Scheduler if text != "default-scheduler" => NameSort::Scheduler,
+            Mark::Gate if text != keys::GATE => NameSort::Gate,
+            Mark::Address if !WILDCARDS.contains(&text) => NameSort::Address,
             Mark::OwnerKind | Mark::Class | Mark::Scheduler | Mark::Gate | Mark::Address => return text.to_owned(),
             Mark::Word if WORDS.contains(&text) || text.parse::<i64>().is_ok() => return text.to_owned(),
             Mark::Group => {
                 return match native::own_name(text) {
-                    Some(name) => native::key_name(&(self.rename)(Sort::Unit, name)),
-                    None => (self.rename)(Sort::Unit, text),
+                    Some(name) => native::key_name(&(self.rename)(NameSort::Unit, name)),
+                    None => (self.rename)(NameSort::Unit, text),
                 };
             }
             Mark::Namespaces => {
-                let renamed = names_in(text).map(|name| (self.rename)(Sort::Namespace, name));
+                let renamed = names_in(text).map(|name| (self.rename)(NameSort::Namespace, name));
                 return renamed.collect::<Vec<_>>().join(",");
             }
             Mark::Selector => return self.selector(text),
@@ -333,14 +342,14 @@ impl Walk<'_> {
         (self.rename)(sort, text)
     }
 
-    /// Renames the label values in a label selector. An invalid selector becomes an empty one.
+    /// Takes a label selector as JSON, and returns it with renamed label values. An invalid selector becomes an empty one.
     fn selector(&mut self, text: &str) -> String {
         let parsed: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
         let mut selector = Map::new();
         for (name, mut value) in parsed {
             match name.as_str() {
                 "matchLabels" => self.labels(&mut value),
-                "matchExpressions" => self.each(&mut value, Self::rule),
+                "matchExpressions" => self.each(&mut value, Self::requirement),
                 _ => continue,
             }
             selector.insert(name, value);
@@ -348,16 +357,16 @@ impl Walk<'_> {
         Value::Object(selector).to_string()
     }
 
-    /// Renames the names in the configuration of kube-scheduler that Giveway reads. An invalid configuration becomes
-    /// null.
+    /// Takes a configuration of kube-scheduler as JSON, and returns it with renamed names and with only the fields that Giveway reads.
+    /// An invalid configuration becomes `null`.
     fn scheduler_config(&mut self, text: &str) -> String {
         let mut config = parsed_config(text);
-        self.fields(SCHEDULER_CONFIG.object(), &mut config);
+        self.visit_fields(SCHEDULER_CONFIG.object(), &mut config);
         config.to_string()
     }
 
-    /// Renames the values of a requirement of a label selector.
-    fn rule(&mut self, rule: &mut Value) {
+    /// Renames the values of one requirement of a label selector (`key`, `operator`, `values`).
+    fn requirement(&mut self, rule: &mut Value) {
         let Value::Object(fields) = rule else { return clear(rule) };
         fields.retain(|name, _| matches!(name.as_str(), "key" | "operator" | "values"));
         let key = fields.get("key").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -366,7 +375,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Renames the value of a stored topology domain (`key`, `value`); the key stays.
+    /// Renames the label value of a stored topology domain (`key`, `value`); the key stays.
     fn domain(&mut self, domain: &mut Value) {
         let Value::Object(fields) = domain else { return clear(domain) };
         fields.retain(|name, _| matches!(name.as_str(), "key" | "value"));
@@ -384,12 +393,12 @@ impl Walk<'_> {
         }
     }
 
-    /// Renames the value of a label, unless it is a number that is compared.
+    /// Renames the value of the label `key`. A number stays if node affinity compares this label as a number.
     fn label(&mut self, key: &str, value: &mut Value) {
         let Value::String(text) = value else { return clear(value) };
         let is_number = self.numeric.contains(key) && text.parse::<i64>().is_ok();
         if !text.is_empty() && !is_number {
-            let sort = if key == keys::LABEL_POD_GROUP { Sort::Unit } else { Sort::Value };
+            let sort = if key == keys::LABEL_POD_GROUP { NameSort::Unit } else { NameSort::Value };
             *text = (self.rename)(sort, text);
         }
     }
@@ -403,7 +412,7 @@ impl Walk<'_> {
     }
 }
 
-/// Removes what is not of the expected type and may contain a text.
+/// Sets a value to null that is not of the expected type and may contain a text: a text, or a list or map that is not empty.
 fn clear(value: &mut Value) {
     if !is_plain(value) {
         *value = Value::Null;
