@@ -381,17 +381,20 @@ pub(crate) enum SourceKind {
 }
 
 impl SourceKind {
-    /// Parses the name of a group or Workload of Giveway.
+    /// Parses the argument of `export`: `podgroup/NAME` or `workload/NAME` of Giveway. Returns kind and name; the error says what is
+    /// valid.
     fn ours(text: &str) -> Result<(Self, String), String> {
         Self::parse(text, "scheduling.giveway.dev")
     }
 
-    /// Parses the name of a group or Workload of Kubernetes itself or of coscheduling.
+    /// Parses the argument of `import`: a PodGroup or Workload of Kubernetes itself, or a PodGroup of coscheduling. Returns kind and
+    /// name; the error says what is valid.
     fn theirs(text: &str) -> Result<(Self, String), String> {
         Self::parse(text, "scheduling.k8s.io")
     }
 
-    /// Parses `KIND/NAME` or `KIND.GROUP/NAME`, where `group` is the API group of a kind without one. The error says what is valid.
+    /// Parses `KIND/NAME` or `KIND.GROUP/NAME` into kind and name. `group` is the API group of a kind without one. The error says what
+    /// is valid.
     fn parse(text: &str, group: &str) -> Result<(Self, String), String> {
         let native = group == "scheduling.k8s.io";
         let known = if native {
@@ -499,6 +502,7 @@ pub(crate) enum ShellName {
 }
 
 impl From<ShellName> for Shell {
+    /// Converts the argument of `completion` to the shell for which clap generates the script.
     fn from(name: ShellName) -> Self {
         match name {
             ShellName::Bash => Self::Bash,
@@ -519,7 +523,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// Parses the name of a PodGroup, a pod, or an owner of PodGroups.
+    /// Parses `podgroup/NAME`, `pod/NAME`, or an owner such as `job/NAME`, which stands for its PodGroup. The error says what is valid.
     fn parse(text: &str) -> Result<Self, String> {
         if let Some((_, name)) = text.split_once('/').filter(|(_, name)| !name.is_empty()) {
             names::subdomain(name)?;
@@ -534,7 +538,8 @@ impl Target {
         }
     }
 
-    /// Returns the PodGroup that is created for an owner, if its kind has one PodGroup for each object.
+    /// Returns the PodGroup that Giveway creates for an owner, such as kind `job` with this name. It is an error if the kind has none,
+    /// or several for each object.
     fn of_owner(kind: &str, name: &str) -> Result<Self, String> {
         match row_of(kind) {
             Some(row) if row.has_groups() && row.replica.is_empty() => {
@@ -559,7 +564,8 @@ impl Target {
     }
 }
 
-/// Returns the row of a kind in the notation of kubectl: singular or plural, with or without its API group.
+/// Returns the kind of owners that `text` names as in kubectl: singular or plural, with or without its API group. `None` if Giveway
+/// does not know the kind.
 fn row_of(text: &str) -> Option<&'static OwnerKind> {
     let lower = text.to_lowercase();
     let named = |row: &&OwnerKind| {
@@ -584,7 +590,7 @@ pub(crate) enum WhyTarget {
 }
 
 impl WhyTarget {
-    /// Parses the name of a PodGroup or pod.
+    /// Parses the argument of `why`: a PodGroup, a pod, or an owner of PodGroups. The error says what is valid.
     fn parse(text: &str) -> Result<Self, String> {
         let owner = text.split_once('/').filter(|(_, name)| !name.is_empty());
         let has_groups = |row: &&OwnerKind| row.has_groups();
@@ -596,7 +602,7 @@ impl WhyTarget {
     }
 }
 
-/// Parses the name of a planning algorithm. The error says what is valid.
+/// Parses the name of a planning algorithm, `least-cost` or `kep5710`. The error says what is valid.
 fn strategy(text: &str) -> Result<Strategy, String> {
     Strategy::parse(text).ok_or_else(|| {
         let known = ["least-cost", "kep5710"].into_iter().filter(|name| Strategy::parse(name).is_some());

@@ -18,7 +18,8 @@ const MOST_TRIED: usize = 8;
 /// The namespace whose protection is not questioned.
 const SYSTEM: &str = "kube-system";
 
-/// Returns sentences about what would make a preemptor schedulable that is not; none if it is.
+/// Returns sentences about single changes that would make an unschedulable preemptor schedulable: of its policy, `minCount`, priority
+/// and so on. The list is empty if the preemptor is schedulable.
 pub(crate) fn of(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Vec<String> {
     match &outcome.decision {
         Decision::WaitingForPods { live, min_count, finished, .. } => {
@@ -28,7 +29,7 @@ pub(crate) fn of(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -
             let mut list: Vec<String> = allowed(world, outcome, strategy).into_iter().collect();
             list.extend(fewer_members(world, outcome, strategy));
             list.extend(in_any_domain(world, outcome, strategy));
-            list.extend(raised(world, outcome, strategy));
+            list.extend(with_higher_priority(world, outcome, strategy));
             list.extend(without_a_budget(world, outcome, strategy));
             list.extend(without_a_protection(world, outcome, strategy));
             list.extend(more_nodes(world, outcome, strategy));
@@ -43,9 +44,14 @@ pub(crate) fn of(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -
     }
 }
 
-/// Returns a copy of the world in which the preemptor has this priority, and this policy unless it is `None`. Returns `None` if the
-/// preemptor does not exist.
-fn with(world: &World, preemptor: &Preemptor, priority: i32, policy: Option<PreemptionPolicy>) -> Option<World> {
+/// Returns a copy of the cluster's objects in which the preemptor has this priority, and this policy unless it is `None`. Returns
+/// `None` if the preemptor does not exist.
+fn with_priority(
+    world: &World,
+    preemptor: &Preemptor,
+    priority: i32,
+    policy: Option<PreemptionPolicy>,
+) -> Option<World> {
     let mut world = world.clone();
     match preemptor {
         Preemptor::Group(key) => {
@@ -57,16 +63,16 @@ fn with(world: &World, preemptor: &Preemptor, priority: i32, policy: Option<Pree
             let waits = |pod: &&Pod| pod.live() && !pod.bound();
             let members = world.cluster.members(key).filter(waits).map(|pod| (pod.key.clone(), pod.priority));
             for (pod, own) in members.collect::<Vec<_>>() {
-                change(&mut world, &pod, own.max(priority), policy)?;
+                set_pod_priority(&mut world, &pod, own.max(priority), policy)?;
             }
         }
-        Preemptor::Pod(key) => change(&mut world, key, priority, policy)?,
+        Preemptor::Pod(key) => set_pod_priority(&mut world, key, priority, policy)?,
     }
     Some(world)
 }
 
-/// Changes the priority or policy of a pending pod.
-fn change(world: &mut World, key: &ObjectKey, priority: i32, policy: Option<PreemptionPolicy>) -> Option<()> {
+/// Sets the priority of a pending pod, and its preemption policy unless that is `None`. Returns `None` if there is no such pending pod.
+fn set_pod_priority(world: &mut World, key: &ObjectKey, priority: i32, policy: Option<PreemptionPolicy>) -> Option<()> {
     let mut pod = world.pending.get(key)?.clone();
     let spec = pod.spec.as_mut()?;
     spec.priority = Some(priority);
@@ -78,8 +84,9 @@ fn change(world: &mut World, key: &ObjectKey, priority: i32, policy: Option<Pree
     world.add_pod(pod).ok()
 }
 
-/// Returns the consequence as a phrase, or `None` if the preemptor is still unschedulable.
-fn works(world: &World, preemptor: &Preemptor, strategy: Strategy) -> Option<String> {
+/// Plans for the preemptor, and returns what would happen as a phrase, such as "it would preempt 2 pods"; `None` if it is
+/// unschedulable.
+fn consequence(world: &World, preemptor: &Preemptor, strategy: Strategy) -> Option<String> {
     match plan(&world.cluster, preemptor, &world.context(preemptor, strategy)) {
         Decision::Fits { .. } => Some("it would fit without an eviction".to_owned()),
         Decision::Preempt(plan) => Some(format!("it would preempt {}", plan.cost)),
@@ -87,7 +94,8 @@ fn works(world: &World, preemptor: &Preemptor, strategy: Strategy) -> Option<Str
     }
 }
 
-/// Returns the consequence of a change of the world, or `None` if the preemptor is still unschedulable.
+/// Applies `change` to a copy of the cluster's objects, and returns what would happen to the preemptor of `outcome` as a phrase; `None`
+/// if the change is not possible or does not make it schedulable.
 fn after(
     world: &World,
     outcome: &DecisionOutcome,
@@ -96,10 +104,11 @@ fn after(
 ) -> Option<String> {
     let mut world = world.clone();
     change(&mut world)?;
-    works(&world, &outcome.preemptor, strategy)
+    consequence(&world, &outcome.preemptor, strategy)
 }
 
-/// Returns the consequence of a change of the PodGroup; `None` also for a single pod.
+/// Applies `change` to a copy of the preemptor's PodGroup, and returns what would happen as a phrase; `None` if that does not make it
+/// schedulable, or if the preemptor is a single pod.
 fn after_group(
     world: &World,
     outcome: &DecisionOutcome,
@@ -119,7 +128,8 @@ fn group_of<'w>(world: &'w World, outcome: &DecisionOutcome) -> Option<&'w PodGr
     }
 }
 
-/// Returns the highest `minCount` with which the gang would be schedulable. A lower one is, too.
+/// Returns a sentence with the highest `minCount` below the present one with which the gang would be schedulable; `None` if there is
+/// none, or the preemptor is no gang.
 fn fewer_members(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Option<String> {
     let asked = group_of(world, outcome)?.spec.scheduling_policy.gang.as_ref()?.min_count;
     let (mut enough, mut too_many, mut text) = (0, asked, None);
@@ -134,22 +144,23 @@ fn fewer_members(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -
     text.map(|then| format!("With minCount {enough} instead of {asked}, {then}."))
 }
 
-/// Returns what would happen if the group need not stay within one topology domain.
+/// Returns a sentence that the group would be schedulable if it need not stay within one topology domain; `None` if that does not help,
+/// or it need not.
 fn in_any_domain(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Option<String> {
     let key = group_of(world, outcome)?.spec.topology_key()?.to_owned();
     let then = after_group(world, outcome, strategy, |spec| spec.scheduling_constraints = None)?;
     Some(format!("In a new PodGroup without the topology key {key}, {then}."))
 }
 
-/// Returns the pods of lower priority that run, with their namespaces protected or not.
-fn below<'w>(world: &'w World, outcome: &DecisionOutcome) -> impl Iterator<Item = &'w Pod> {
+/// Returns the bound pods of lower priority than the preemptor of `outcome`, including those in protected namespaces.
+fn pods_below<'w>(world: &'w World, outcome: &DecisionOutcome) -> impl Iterator<Item = &'w Pod> {
     let (cluster, priority) = (&world.cluster, outcome.priority);
     cluster.pods().filter(move |pod| pod.live() && pod.bound() && cluster.effective_priority(pod) < priority)
 }
 
 /// Returns sentences that name the budgets without which, one at a time, the preemptor would be schedulable.
 fn without_a_budget(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Vec<String> {
-    let guarded = below(world, outcome).filter(|pod| pod.threshold.is_some_and(|least| least > outcome.priority));
+    let guarded = pods_below(world, outcome).filter(|pod| pod.threshold.is_some_and(|least| least > outcome.priority));
     let budgets = guarded.flat_map(|pod| world.cluster.budgets_of(pod)).map(|budget| budget.key.clone());
     let budgets: BTreeSet<ObjectKey> = budgets.collect();
     let without =
@@ -163,7 +174,7 @@ fn without_a_budget(world: &World, outcome: &DecisionOutcome, strategy: Strategy
 
 /// Returns sentences that name the protected namespaces without whose protection, one at a time, the preemptor would be schedulable.
 fn without_a_protection(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Vec<String> {
-    let namespaces: BTreeSet<&str> = below(world, outcome).map(|pod| pod.key.namespace.as_str()).collect();
+    let namespaces: BTreeSet<&str> = pods_below(world, outcome).map(|pod| pod.key.namespace.as_str()).collect();
     let is_protected = |name: &&str| *name != SYSTEM && world.cluster.protection(name).is_some();
     let mut said = Vec::new();
     for name in namespaces.into_iter().filter(is_protected).take(MOST_TRIED) {
@@ -176,7 +187,7 @@ fn without_a_protection(world: &World, outcome: &DecisionOutcome, strategy: Stra
     said
 }
 
-/// Returns the effective preemption policy of the preemptor; `Never` if it does not exist.
+/// Returns the effective preemption policy of the preemptor; `Never` if the preemptor does not exist.
 fn policy(world: &World, preemptor: &Preemptor) -> PreemptionPolicy {
     let policy = match preemptor {
         Preemptor::Group(key) => world.cluster.group(key).map(|group| group.policy),
@@ -185,20 +196,21 @@ fn policy(world: &World, preemptor: &Preemptor) -> PreemptionPolicy {
     policy.unwrap_or(PreemptionPolicy::Never)
 }
 
-/// Returns a sentence if the preemptor would fit with a preemption policy other than `Never`.
+/// Returns a sentence if the preemptor has the preemption policy `Never` and would be schedulable with `PreemptLowerPriority`;
+/// otherwise `None`.
 fn allowed(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Option<String> {
     if policy(world, &outcome.preemptor) != PreemptionPolicy::Never {
         return None;
     }
     let asked = PreemptionPolicy::PreemptLowerPriority;
-    let tried = with(world, &outcome.preemptor, outcome.priority, Some(asked))?;
-    let then = works(&tried, &outcome.preemptor, strategy)?;
+    let tried = with_priority(world, &outcome.preemptor, outcome.priority, Some(asked))?;
+    let then = consequence(&tried, &outcome.preemptor, strategy)?;
     Some(format!("With preemptionPolicy {asked} instead of Never, {then}."))
 }
 
-/// Returns the lowest priority at which it would be schedulable: just above a bound pod's, or the threshold of a
-/// budget.
-fn raised(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Option<String> {
+/// Returns a sentence with the lowest priority at which the preemptor would be schedulable; `None` if there is none. Tried are
+/// priorities just above those of bound pods, and the thresholds of pods.
+fn with_higher_priority(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Option<String> {
     let cluster = &world.cluster;
     let mut tried: BTreeMap<i32, String> = BTreeMap::new();
     for pod in cluster.pods().filter(|pod| pod.live() && pod.bound()) {
@@ -213,8 +225,8 @@ fn raised(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Optio
     let tried: Vec<(i32, String)> = tried.into_iter().collect();
     let asked = Some(PreemptionPolicy::PreemptLowerPriority);
     let then = |priority: i32| {
-        let changed = with(world, &outcome.preemptor, priority, asked)?;
-        works(&changed, &outcome.preemptor, strategy)
+        let changed = with_priority(world, &outcome.preemptor, priority, asked)?;
+        consequence(&changed, &outcome.preemptor, strategy)
     };
     let at = tried.partition_point(|(priority, _)| then(*priority).is_none());
     let (lowest, priority) = tried.get(at)?;
@@ -225,7 +237,8 @@ fn raised(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Optio
     Some(format!("With a priority {priority}{class}, {text}."))
 }
 
-/// Returns a sentence with the number of additional nodes, equal to an existing one, with which the preemptor would be schedulable.
+/// Returns a sentence with the least number of additional nodes, equal to an existing one, with which the preemptor would fit without
+/// an eviction; `None` if no such number up to 1024 helps.
 fn more_nodes(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Option<String> {
     let mut kinds: BTreeMap<String, &Node> = BTreeMap::new();
     for node in world.nodes.values() {

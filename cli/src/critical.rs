@@ -44,14 +44,14 @@ pub(crate) fn decide(world: &World, pod: &Pod) -> PlanAnswer {
             answer.placements = vec![placed(key, &node)];
         }
         Rescue::Evict(eviction) => fill_in_plan(&mut answer, world, pod, &eviction),
-        Rescue::Hopeless(why) => answer.refuse(Reason::CriticalAddonUnschedulable, why.to_string()),
+        Rescue::Hopeless(why) => answer.set_unschedulable(Reason::CriticalAddonUnschedulable, why.to_string()),
     }
     answer
 }
 
 /// Fills in the answer with the plan for a critical add-on.
 fn fill_in_plan(answer: &mut PlanAnswer, world: &World, pod: &Pod, eviction: &Eviction) {
-    answer.of_plan(world, &eviction.plan);
+    answer.fill_from_plan(world, &eviction.plan);
     let step = eviction.step;
     let node = eviction.plan.placements.first().map(|placed| placed.node.to_string()).unwrap_or_default();
     let taint = can_taint(&world.cluster, pod, &node);

@@ -3,7 +3,7 @@
 use giveway_planner::Bystander;
 use serde::Serialize;
 
-/// A unit that is not evicted.
+/// A pod or PodGroup of lower priority on a node of a placement that a plan does not evict, with the reason.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct NotEvicted {
     /// `Pod` or `PodGroup`.
@@ -15,6 +15,7 @@ pub(crate) struct NotEvicted {
 }
 
 impl From<&Bystander> for NotEvicted {
+    /// Copies a unit that the planner does not evict into the form in which it is printed.
     fn from(unit: &Bystander) -> Self {
         Self {
             kind: unit.kind.as_str(),
@@ -27,7 +28,7 @@ impl From<&Bystander> for NotEvicted {
 }
 
 impl NotEvicted {
-    /// Returns the unit as `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
+    /// Returns the pod or PodGroup as `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
     pub(crate) fn reference(&self) -> String {
         reference(self.kind, &self.namespace, &self.name)
     }

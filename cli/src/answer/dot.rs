@@ -5,7 +5,7 @@ use giveway_crds::wording::pods;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Returns a decision as a graph in the DOT language of Graphviz.
+/// Returns the answer of `plan` as a graph in the DOT language of Graphviz: preemptors, their nodes, and the victims there.
 pub(super) fn graph(answer: &PlanAnswer) -> String {
     let mut out = String::from("digraph giveway {\n  rankdir=LR;\n  node [shape=box];\n");
     let parts = if answer.decisions.is_empty() { std::slice::from_ref(answer) } else { answer.decisions.as_slice() };
@@ -50,7 +50,7 @@ pub(super) fn graph(answer: &PlanAnswer) -> String {
     out + &edges + "}\n"
 }
 
-/// Escapes a text for a string of the graph.
+/// Escapes backslashes and quotation marks of a text for a quoted string in the DOT language.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }

@@ -90,13 +90,13 @@ pub(crate) struct DomainLine {
 }
 
 impl DomainLine {
-    /// Returns the topology domain as it is printed; `None` without one.
+    /// Converts a topology domain to the form in which it is printed; `None` stays `None`.
     fn of(domain: Option<&Domain>) -> Option<Self> {
         domain.map(|domain| Self { key: domain.key.to_string(), value: domain.value.to_string() })
     }
 }
 
-/// Returns the domain as in "It fits in rack=r3 now", or an empty string without a domain.
+/// Returns the topology domain as part of a sentence, such as ` in rack=r3`, or an empty string without a domain.
 fn within(domain: Option<&Domain>) -> String {
     domain.map(|domain| format!(" in {domain}")).unwrap_or_default()
 }
@@ -196,6 +196,7 @@ pub(crate) struct ProofLine {
 }
 
 impl From<&Cost> for CostLine {
+    /// Copies the cost of a plan into the form in which it is printed.
     fn from(cost: &Cost) -> Self {
         Self {
             budget_violations: cost.budget_violations,
@@ -210,7 +211,7 @@ impl From<&Cost> for CostLine {
 }
 
 impl PlanAnswer {
-    /// Returns what `plan` prints about the decision for one preemptor. `strategy` is the name of the planning algorithm.
+    /// Returns what `plan` prints about the decision for one preemptor (`outcome`). `strategy` is the name of the planning algorithm.
     pub(crate) fn new(world: &World, outcome: &DecisionOutcome, strategy: &'static str) -> Self {
         let mut answer =
             Self { strategy, preemptor: outcome.preemptor.to_string(), priority: outcome.priority, ..Self::default() };
@@ -227,7 +228,7 @@ impl PlanAnswer {
                 answer.placements = placements.iter().map(placement).collect();
             }
             Decision::Preempt(plan) => {
-                answer.of_plan(world, plan);
+                answer.fill_from_plan(world, plan);
                 answer.left = without_placement(world, &outcome.preemptor, plan.placements.len());
                 answer.notes.extend(beyond_min_count(world, &outcome.preemptor, &answer));
                 answer.not_evicted = outcome.sparing.units.iter().map(NotEvicted::from).collect();
@@ -242,9 +243,9 @@ impl PlanAnswer {
                     (false, true) => Reason::UnschedulableGuaranteedBudget,
                     (false, false) => Reason::Unschedulable,
                 };
-                answer.refuse(reason, shortfall.to_string());
+                answer.set_unschedulable(reason, shortfall.to_string());
             }
-            Decision::Unknown(unknown) => answer.refuse(Reason::Unschedulable, unknown.to_string()),
+            Decision::Unknown(unknown) => answer.set_unschedulable(Reason::Unschedulable, unknown.to_string()),
             Decision::WaitingForPods { live, min_count, finished, below } => {
                 let below = match below {
                     0 => String::new(),
@@ -260,10 +261,10 @@ impl PlanAnswer {
                 };
                 let exist = part_of(*live, *min_count, ("pod", "pods"), ("exists", "exist"));
                 let message = format!("{exist}{done}{below}; it waits for the others.");
-                answer.refuse(Reason::WaitingForPods, message);
+                answer.set_unschedulable(Reason::WaitingForPods, message);
             }
             Decision::Nothing if world.is_unserved(&outcome.preemptor) => {
-                answer.refuse(Reason::NotServed, pending::not_served(&outcome.preemptor.key().namespace));
+                answer.set_unschedulable(Reason::NotServed, pending::not_served(&outcome.preemptor.key().namespace));
             }
             Decision::Nothing => {
                 answer.schedulable = true;
@@ -273,11 +274,12 @@ impl PlanAnswer {
         answer
     }
 
-    /// Returns the answer for pods of a group that does not exist.
+    /// Returns the answer for pods whose PodGroup `group` does not exist: they stay gated. `strategy` is the name of the planning
+    /// algorithm.
     pub(crate) fn missing_group(group: &ObjectKey, strategy: &'static str) -> Self {
         let mut answer = Self { strategy, preemptor: format!("podgroup/{group}"), ..Self::default() };
         let message = format!("PodGroup {group} does not exist: its pods stay gated until it does.");
-        answer.refuse(Reason::PodGroupNotFound, message);
+        answer.set_unschedulable(Reason::PodGroupNotFound, message);
         answer
     }
 
@@ -292,7 +294,8 @@ impl PlanAnswer {
         output::show(&text.map_err(CliError::stdout)?)
     }
 
-    /// Merges several answers into one: all placements and victims, and the worst result.
+    /// Merges the answers for several preemptors into one, with all placements and victims. It is schedulable if all of them are;
+    /// members of a gang beyond `minCount` do not count.
     pub(crate) fn merge(answers: Vec<Self>) -> Self {
         let mut parts = answers.into_iter();
         let Some(first) = parts.next() else {
@@ -327,7 +330,7 @@ impl PlanAnswer {
         sum
     }
 
-    /// Adds the placements, victims and costs of another decision to this answer.
+    /// Adds the placements, victims, costs and notes of another preemptor's answer to this one.
     fn absorb(&mut self, part: &Self) {
         self.preemption_needed |= part.preemption_needed;
         self.priority = self.priority.max(part.priority);
@@ -354,13 +357,13 @@ impl PlanAnswer {
         }
     }
 
-    /// Sets the reason and message of an answer without placements: why the pods do not fit.
-    pub(crate) fn refuse(&mut self, reason: Reason, message: String) {
+    /// Sets the reason and the message why the pods of this answer do not fit.
+    pub(crate) fn set_unschedulable(&mut self, reason: Reason, message: String) {
         (self.reason, self.message) = (Some(reason.as_str()), message);
     }
 
-    /// Fills in a plan that evicts pods or waits for terminating pods.
-    pub(crate) fn of_plan(&mut self, world: &World, plan: &Plan) {
+    /// Sets the fields of this answer from a plan that evicts pods or waits for terminating pods.
+    pub(crate) fn fill_from_plan(&mut self, world: &World, plan: &Plan) {
         self.schedulable = true;
         self.preemption_needed = !plan.victims.is_empty();
         self.strategy = plan.strategy;
@@ -393,7 +396,8 @@ impl PlanAnswer {
     }
 }
 
-/// Returns a note if Giveway does not preempt for this pod: kube-scheduler may, and may choose other victims.
+/// Returns a note if the preemptor is a single pod for which kube-scheduler preempts, and not Giveway: it may choose other victims.
+/// Otherwise returns `None`.
 fn not_by_giveway(world: &World, preemptor: &Preemptor) -> Option<String> {
     let Preemptor::Pod(key) = preemptor else { return None };
     let pod = world.cluster.pod(key)?;
@@ -412,13 +416,15 @@ fn not_by_giveway(world: &World, preemptor: &Preemptor) -> Option<String> {
     Some(format!("{class}: kube-scheduler preempts for it, and may choose other victims."))
 }
 
-/// Returns how many pending members have no placement.
+/// Returns how many pending members of the preemptor's group have no placement in a plan, which places `placed` of them; 0 for a single
+/// pod.
 fn without_placement(world: &World, preemptor: &Preemptor, placed: usize) -> usize {
     let Preemptor::Group(key) = preemptor else { return 0 };
     world.pending_members(key).saturating_sub(placed)
 }
 
-/// Returns a note if members of a gang have no placement because pods are evicted for `minCount` members only.
+/// Returns a note if members of the preemptor's gang have no placement because pods are evicted for `minCount` members only; otherwise
+/// `None`.
 fn beyond_min_count(world: &World, preemptor: &Preemptor, answer: &PlanAnswer) -> Option<String> {
     let group = world.cluster.group(preemptor.key()).filter(|_| matches!(preemptor, Preemptor::Group(_)))?;
     let limited = group.min_count.is_some() && group.preempt_for == PreemptFor::MinCount;
@@ -443,7 +449,7 @@ pub(crate) fn placed(pod: &ObjectKey, node: &str) -> PlacementLine {
     PlacementLine { pod: pod.to_string(), node: node.to_owned() }
 }
 
-/// Returns a sentence about all decisions: how many fit, preempt or stay pending.
+/// Returns a sentence that counts these decisions: how many fit now, fit after evictions, or do not fit.
 fn summary(decisions: &[PlanAnswer]) -> String {
     let count = |want: fn(&PlanAnswer) -> bool| decisions.iter().filter(|answer| want(answer)).count();
     let fit = count(|answer| answer.schedulable && !answer.preemption_needed);
@@ -462,16 +468,16 @@ fn summary(decisions: &[PlanAnswer]) -> String {
     format!("Of {}, {}.", counted(decisions.len(), "decision", "decisions"), parts.join(", "))
 }
 
-/// The unit by which losses are counted: the pod's group, or else its owner, or else the pod itself.
+/// That whose lost pods are counted together: the PodGroup of an evicted pod, or else its owner, or else the pod itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Whole {
+enum LossUnit {
     Group(ObjectKey),
     Owner(String, String),
     Alone(ObjectKey),
 }
 
-impl Whole {
-    /// Returns what a pod is a part of: its PodGroup, its owner, or nothing.
+impl LossUnit {
+    /// Returns what the loss of this pod is counted for: its PodGroup, or else its owner, or else the pod itself.
     fn of(world: &World, pod: &Pod) -> Self {
         match (world.cluster.group_of(pod), owner(pod)) {
             (Some(group), _) => Self::Group(group.key.clone()),
@@ -490,7 +496,7 @@ impl Whole {
     }
 }
 
-/// Returns the controller of a pod, as `Job/train`; for a ReplicaSet of a Deployment, the Deployment.
+/// Returns the controller of a pod, as `Job/train`; for a ReplicaSet of a Deployment, the Deployment. `None` without a controller.
 fn owner(pod: &Pod) -> Option<String> {
     let owner = pod.owner.as_ref()?;
     if owner.kind == "ReplicaSet"
@@ -505,20 +511,20 @@ fn owner(pod: &Pod) -> Option<String> {
 /// Returns a line for each victim, with the number of pods that its group or owner loses and has.
 fn victims(world: &World, victims: &[Victim]) -> Vec<VictimLine> {
     let cluster = &world.cluster;
-    let whole = |key: &ObjectKey| cluster.pod(key).map(|pod| Whole::of(world, pod));
-    let mut lost: BTreeMap<Whole, usize> = BTreeMap::new();
+    let whole = |key: &ObjectKey| cluster.pod(key).map(|pod| LossUnit::of(world, pod));
+    let mut lost: BTreeMap<LossUnit, usize> = BTreeMap::new();
     for pod in victims.iter().flat_map(|victim| &victim.pods).filter_map(|pod| whole(&pod.key)) {
         *lost.entry(pod).or_default() += 1;
     }
-    let mut have: BTreeMap<Whole, usize> = BTreeMap::new();
+    let mut have: BTreeMap<LossUnit, usize> = BTreeMap::new();
     for pod in cluster.pods().filter(|pod| pod.bound() && !pod.ended()) {
-        let whole = Whole::of(world, pod);
+        let whole = LossUnit::of(world, pod);
         if lost.contains_key(&whole) {
             *have.entry(whole).or_default() += 1;
         }
     }
     let line = |victim: &Victim| {
-        let whole = victim.pods.first().and_then(|pod| whole(&pod.key)).unwrap_or(Whole::Alone(victim.key.clone()));
+        let whole = victim.pods.first().and_then(|pod| whole(&pod.key)).unwrap_or(LossUnit::Alone(victim.key.clone()));
         let owners: BTreeSet<String> =
             victim.pods.iter().filter_map(|pod| cluster.pod(&pod.key)).filter_map(owner).collect();
         let nodes: BTreeSet<String> = victim.pods.iter().map(|pod| pod.node.to_string()).collect();
@@ -562,8 +568,8 @@ impl VictimLine {
     }
 }
 
-/// Returns the units that at least one decision lists as not evicted and none evicts, as the first of these decisions
-/// describes them.
+/// Returns the pods and PodGroups that at least one decision lists as not evicted and no decision evicts, as the first of these
+/// decisions describes them.
 fn not_evicted_by_any(decisions: &[PlanAnswer]) -> Vec<NotEvicted> {
     let victims = decisions.iter().flat_map(|part| &part.victims);
     let mut seen: BTreeSet<_> = victims.map(|victim| (victim.kind, &*victim.namespace, &*victim.name)).collect();

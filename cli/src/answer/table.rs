@@ -5,15 +5,15 @@ use crate::output::style::{BAD, COSTS, GOOD, HEAD, paint};
 use crate::output::table::{line, runs, table};
 use std::collections::BTreeMap;
 
-/// Returns the answer as tables with sentences, wrapped at `width` characters (`None` for no limit). `explain` adds the steps of the
-/// decision.
+/// Returns the answer of `plan` as tables with sentences, wrapped at `width` characters (`None` for no limit). `explain` adds the steps
+/// of the decision.
 pub(super) fn plan(answer: &PlanAnswer, explain: bool, width: Option<u16>) -> String {
     let mut out = String::new();
     if answer.decisions.is_empty() {
-        part(&mut out, answer, explain, width);
+        append_decision(&mut out, answer, explain, width);
     } else {
         for decision in &answer.decisions {
-            part(&mut out, decision, explain, width);
+            append_decision(&mut out, decision, explain, width);
             out.push('\n');
         }
         line(&mut out, width, &paint(HEAD, "All together"), &answer.message);
@@ -27,8 +27,9 @@ pub(super) fn plan(answer: &PlanAnswer, explain: bool, width: Option<u16>) -> St
     out
 }
 
-/// Appends one decision with its placements and victims to `out`.
-fn part(out: &mut String, answer: &PlanAnswer, explain: bool, width: Option<u16>) {
+/// Appends one decision with its placements and victims to `out`. `explain` adds its steps; `width` is the limit of a line in
+/// characters (`None`: no limit).
+fn append_decision(out: &mut String, answer: &PlanAnswer, explain: bool, width: Option<u16>) {
     let style = match answer {
         PlanAnswer { schedulable: false, .. } => BAD,
         PlanAnswer { preemption_needed: true, .. } => COSTS,
@@ -100,7 +101,7 @@ pub(crate) fn victims(victims: &[VictimLine], width: Option<u16>) -> String {
     table(rows, width)
 }
 
-/// Returns a table of the nodes with the pods that are placed there.
+/// Returns a table of the nodes with the pods that are placed there, at most `width` characters wide (`None` for no limit).
 fn placements(placements: &[PlacementLine], width: Option<u16>) -> String {
     let mut nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for placement in placements {
@@ -114,7 +115,7 @@ fn placements(placements: &[PlacementLine], width: Option<u16>) -> String {
 }
 
 impl VictimLine {
-    /// Returns the grace periods of its pods, in the spec and as granted: `3600 s, cut to 10 s`.
+    /// Returns the grace periods of the victim's pods in seconds, in the spec and as the eviction grants them: `3600 s, cut to 10 s`.
     fn grace(&self) -> String {
         let mut parts: Vec<(String, usize)> = Vec::new();
         for GraceLine { seconds, given, .. } in &self.graces {

@@ -53,7 +53,7 @@ pub(crate) enum ModeChoice {
 }
 
 impl ModeChoice {
-    /// Returns the mode that is written, or `None` for that of the chart.
+    /// Returns the mode that is written to the ConfigMap `giveway-mode`, or `None` for `chart`, which deletes the ConfigMap.
     pub(crate) fn mode(self) -> Option<Mode> {
         match self {
             Self::Enforce => Some(Mode::Enforce),

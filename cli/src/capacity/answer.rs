@@ -30,7 +30,7 @@ pub(super) struct Fit {
 }
 
 impl Fit {
-    /// Returns the pods that a decision places; `None` if it places none.
+    /// Returns how many pods a decision places and what it evicts for them; `None` if it places none.
     pub(super) fn of(decision: &Decision) -> Option<Self> {
         match decision {
             Decision::Fits { placements, .. } => Some(Self { members: placements.len(), ..Self::default() }),
@@ -45,8 +45,9 @@ impl Fit {
         }
     }
 
-    /// Adds up the pods of two decisions, whose preemptors both start; of their highest victim priorities the higher one counts.
-    pub(super) fn and(self, other: Self) -> Self {
+    /// Adds up what two decisions place and evict, whose preemptors both start. The highest victim priority is the higher one of the
+    /// two.
+    pub(super) fn plus(self, other: Self) -> Self {
         Self {
             members: self.members + other.members,
             evicted_pods: self.evicted_pods + other.evicted_pods,
@@ -71,7 +72,7 @@ pub(super) enum Limit {
 }
 
 impl Limit {
-    /// Returns true if a decision is within the limit.
+    /// Returns true if no more terminates or is evicted for the pods of `fit` than this limit permits.
     pub(super) fn allows(self, fit: &Fit) -> bool {
         match self {
             Self::Now => !fit.waits,
@@ -122,7 +123,8 @@ pub(super) struct CapacityAnswer {
 }
 
 impl CapacityAnswer {
-    /// Fills in what fits within each limit, as `largest` finds it; the limit `max_victims` only if it is set.
+    /// Sets how many pods fit within each limit, as the callback `largest` computes it. The line for `max_victims`, a number of evicted
+    /// pods, is left out for `None`.
     pub(super) fn fill(
         &mut self,
         max_victims: Option<usize>,
@@ -137,7 +139,7 @@ impl CapacityAnswer {
         Ok(())
     }
 
-    /// Fills in why not more pods fit. `more` is the decision for a larger number of pods, which do not fit.
+    /// Sets the reason why not more pods fit. `more` is the decision for a larger number of pods, which do not fit.
     pub(super) fn explain(&mut self, world: &World, more: &DecisionOutcome) {
         let answer = PlanAnswer::new(world, more, Strategy::default().as_str());
         self.reason = answer.reason;
@@ -153,7 +155,7 @@ impl CapacityAnswer {
         })
     }
 
-    /// Returns the answer as a table with notes, wrapped at `width` characters (`None` for no limit).
+    /// Returns the answer of `capacity` as a table with notes, wrapped at `width` characters (`None` for no limit).
     fn text(&self, width: Option<u16>) -> String {
         let mut out = String::new();
         if !self.preemptor.is_empty() {

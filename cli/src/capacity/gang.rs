@@ -25,7 +25,7 @@ pub(super) struct PendingGang {
 }
 
 impl PendingGang {
-    /// Creates the gang of the PodGroup `key` with all of its pending pods.
+    /// Creates the gang of the PodGroup `key` with all of its pending pods in `world`, the objects of the cluster.
     pub(super) fn new(world: World, key: &ObjectKey) -> Self {
         let (cluster, key) = (&world.cluster, key.clone());
         let members = || cluster.members(&key).filter(|pod| pod.live());
@@ -36,15 +36,15 @@ impl PendingGang {
         Self { key, present: pods.len(), pods, counted, known: BTreeMap::new(), world }
     }
 
-    /// Returns what the largest number of members needs that is within a limit.
+    /// Finds the largest number of members that fit within `limit`. Returns that number, and what is evicted for them.
     ///
     /// # Errors
-    /// The model rejects a pod or the group.
+    /// The planner's model rejects a pod or the group.
     pub(super) fn largest(&mut self, limit: Limit) -> Result<Fit, CliError> {
         let (mut best, mut too_many) = (Fit::default(), self.pods.len() + 1);
         while too_many - best.members > 1 {
             let members = best.members + (too_many - best.members) / 2;
-            match self.fit(members)?.filter(|fit| limit.allows(fit)) {
+            match self.fit_of(members)?.filter(|fit| limit.allows(fit)) {
                 Some(fit) => best = Fit { members, ..fit },
                 None => too_many = members,
             }
@@ -52,7 +52,7 @@ impl PendingGang {
         Ok(best)
     }
 
-    /// Returns the decision for one more member than the number that fits; `None` if all of them fit.
+    /// Returns the decision for one more member than `fit`, the number that fits; `None` if all pending members fit.
     ///
     /// # Errors
     /// As of [`PendingGang::largest`].
@@ -60,9 +60,9 @@ impl PendingGang {
         (fit < self.pods.len()).then(|| self.decide(fit + 1)).transpose()
     }
 
-    /// Returns what placing this number of members needs; `None` if they do not fit. A known answer is not computed
-    /// again.
-    fn fit(&mut self, members: usize) -> Result<Option<Fit>, CliError> {
+    /// Returns what is evicted so that this number of members fits; `None` if they do not fit. A result is computed once for each
+    /// number.
+    fn fit_of(&mut self, members: usize) -> Result<Option<Fit>, CliError> {
         if let Some(known) = self.known.get(&members) {
             return Ok(*known);
         }
@@ -71,7 +71,7 @@ impl PendingGang {
         Ok(fit)
     }
 
-    /// Decides for the first members, which are only placed together.
+    /// Decides for a gang of the first `members` pending pods of the group, which are only placed together.
     fn decide(&mut self, members: usize) -> Result<DecisionOutcome, CliError> {
         for pod in self.pods.get(self.present..members).into_iter().flatten() {
             self.world.add_pod(pod.clone())?;

@@ -15,7 +15,7 @@ use answer::{CapacityAnswer, Fit, Limit};
 use gang::PendingGang;
 use giveway_planner::{Preemptor, Strategy};
 
-/// Runs `kubectl giveway capacity`: finds how many of the pending pods fit at once, after terminations and after evictions, and prints it.
+/// Runs `kubectl giveway capacity`: finds how many of the pending pods fit now, after terminations and after evictions, and prints it.
 pub(crate) fn run(args: &CapacityArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     let (mut world, namespace) = World::of_flags(args.snapshot.as_deref(), &args.files, connection)?;
     world.configure_schedulers(&args.scheduler);
@@ -31,7 +31,8 @@ pub(crate) fn run(args: &CapacityArgs, connection: &ClusterConnection) -> Result
     CapacityAnswer { notes, ..answer }.print(args.output)
 }
 
-/// Returns how many pending pods of these preemptors fit. `max_victims` is the limit of evicted pods in `--max-victims`, if it is set.
+/// Returns how many pending pods of these preemptors fit now, after terminations and after evictions. `max_victims` is the limit of
+/// evicted pods in `--max-victims`, if it is set.
 fn capacity(world: World, preemptors: Vec<Preemptor>, max_victims: Option<usize>) -> Result<CapacityAnswer, CliError> {
     let mut answer = CapacityAnswer {
         preemptor: preemptors.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
@@ -58,7 +59,7 @@ fn capacity(world: World, preemptors: Vec<Preemptor>, max_victims: Option<usize>
     Ok(answer)
 }
 
-/// Returns the number of pods of a preemptor that have no node.
+/// Returns the number of pods of a preemptor that have no node: 1 for a single pod.
 fn pending(world: &World, preemptor: &Preemptor) -> usize {
     match preemptor {
         Preemptor::Group(key) => world.pending_members(key),
@@ -66,12 +67,12 @@ fn pending(world: &World, preemptor: &Preemptor) -> usize {
     }
 }
 
-/// Returns the sum over the first decisions that are together within a limit. Those that place no pod do not count, and delay no
-/// other, as in the operator.
+/// Adds up what the decisions place and evict, in their order, up to the first one with which the sum exceeds the limit. Decisions that
+/// place no pod are skipped, as by the operator.
 fn within(outcomes: &[DecisionOutcome], limit: Limit) -> Fit {
     let mut sum = Fit::default();
     for fit in outcomes.iter().filter_map(|outcome| Fit::of(&outcome.decision)) {
-        let next = sum.and(fit);
+        let next = sum.plus(fit);
         if !limit.allows(&next) {
             break;
         }
