@@ -15,7 +15,8 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Computes which breakers are open now. `objects` are the PodGroups and Preemptions; those that cannot be read are skipped.
+/// Computes which circuit breakers are open at `now`, from the ends of stored plans. `objects` are the PodGroups and Preemptions; those
+/// that cannot be read are skipped. `world` has the pods of the cluster.
 pub(super) fn open(objects: &[Value], world: &World, now: Timestamp) -> OpenBreakers {
     let of_kind = |kind: &'static str| {
         objects.iter().filter(move |object| {
@@ -39,13 +40,13 @@ pub(super) fn open(objects: &[Value], world: &World, now: Timestamp) -> OpenBrea
     OpenBreakers::at(now.as_second(), outcomes.iter(), waits)
 }
 
-/// Returns how a stored plan ended, as the circuit breakers count it; `None` for a plan that does not count.
+/// Returns how a stored plan ended, as the circuit breakers count it; `None` for a plan that they do not count.
 fn outcome(stored: &Preemption) -> Option<PlanOutcome> {
     PlanOutcome::of(&stored.spec.cause, stored.spec.preemptor.as_ref()?, stored.status.as_ref()?)
 }
 
-/// Returns one finding for the breaker of the cluster if it is open, one for those of namespaces, and one for those of preemptors. Only the
-/// first one is a failure of the installation: the others may be caused by the users of a namespace.
+/// Returns one finding for the circuit breaker of the cluster if it is open, one for all open ones of namespaces, and one for all open
+/// ones of preemptors. Only the first one is a failure of the installation: the others may be caused by the users of a namespace.
 pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
     let open = match &facts.breakers {
         Ok(open) => open,
@@ -63,19 +64,19 @@ pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
         found.push(operator::breakers_of_namespaces(named));
     }
     if !open.preemptors.is_empty() {
-        found.push(operator::breakers_of_preemptors(open.preemptors.values().map(of_preemptor)));
+        found.push(operator::breakers_of_preemptors(open.preemptors.values().map(preemptor_text)));
     }
     found
 }
 
-/// Returns the name of a preemptor with the number of plans and the end of its breaker.
-fn of_preemptor(breaker: &PreemptorBreaker) -> String {
+/// Returns a text about the open circuit breaker of a preemptor: its name, the number of its failed plans, and when the breaker ends.
+fn preemptor_text(breaker: &PreemptorBreaker) -> String {
     let StoredPreemptor { kind, namespace, name, .. } = &breaker.preemptor;
     let preemptor = format!("{}/{namespace}/{name}", kind.to_lowercase());
     operator::breaker_of_preemptor(&preemptor, breaker.plans, time(breaker.until))
 }
 
-/// Returns until when a breaker stops all evictions; `None` if one plan is made at a time already.
+/// Returns until when a circuit breaker stops all evictions; `None` if it permits one plan at a time again.
 fn end(breaker: &SharedBreaker) -> Option<Timestamp> {
     breaker.stops_all().then(|| time(breaker.until))
 }

@@ -34,7 +34,8 @@ pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
     found
 }
 
-/// Returns the finding about the certificates in `pem`: those of the webhook configurations for a bundle, otherwise that in the Secret.
+/// Returns the finding about the certificates in `pem`. `is_bundle` is true for a CA bundle of the webhook configurations, and false
+/// for the webhook's certificate in its Secret.
 fn finding(facts: &Installation, is_bundle: bool, pem: &[u8]) -> Finding {
     let secret = if is_bundle { AUTHORITY } else { facts.secret.as_str() };
     let holder = CertificateHolder { is_bundle, namespace: &facts.namespace, secret, renewer: facts.renewer };
@@ -78,14 +79,14 @@ impl Validity {
         (self.until.as_second() - now.as_second()).div_euclid(24 * 3600)
     }
 
-    /// Returns true if it should have been renewed: clearly less than a third of its validity remains.
+    /// Returns true if the certificate should have been renewed before `now`: clearly less than a third of its validity remains.
     fn is_overdue(&self, now: Timestamp) -> bool {
         let life = self.until.as_second() - self.from.as_second();
         self.until.as_second() - now.as_second() + LATE < life / 3
     }
 }
 
-/// Returns the certificates of a PEM file, sorted by expiration.
+/// Returns the subject and the validity of each certificate in a PEM file, sorted by expiration.
 ///
 /// # Errors
 /// The text is no PEM, has no certificate, or an invalid one.

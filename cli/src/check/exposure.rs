@@ -9,7 +9,8 @@ use super::finding::Finding;
 use super::wording::classes;
 use giveway_crds::priority::SYSTEM_PREFIX;
 
-/// Returns one finding per class that preempts, and a summary.
+/// Returns one finding for each PriorityClass for which kube-scheduler preempts and not Giveway (one for all `system-*` classes), and
+/// one if none of them exposes a pod with a guaranteed budget.
 pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
     let known = match &facts.exposure {
         Ok(known) => known,
@@ -22,7 +23,7 @@ pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
         if class.name.starts_with(SYSTEM_PREFIX) {
             system.push(class.name.as_str());
         } else {
-            found.extend(of(class, known, guard));
+            found.extend(class_finding(class, known, guard));
         }
     }
     if !system.is_empty() {
@@ -36,9 +37,10 @@ pub(super) fn findings(facts: &Installation) -> Vec<Finding> {
     found
 }
 
-/// Returns the finding about a class that preempts through kube-scheduler: which pods with a guaranteed budget it exposes. `guard` is true
-/// if the webhook has the guard. Returns `None` for pods without a class if they expose none.
-fn of(class: &ClassSummary, known: &Exposure, guard: bool) -> Option<Finding> {
+/// Returns the finding about a class for which kube-scheduler preempts: which pods with a guaranteed budget it exposes. `known` has all
+/// these pods; `guard` is true if the webhook is called before kube-scheduler preempts a pod. Returns `None` for pods without a class
+/// if they expose none.
+fn class_finding(class: &ClassSummary, known: &Exposure, guard: bool) -> Option<Finding> {
     let is_exposed = |pod: &&GuardedPod| pod.priority < class.value && class.value < pod.threshold;
     let exposed: Vec<GuardedPod> = known.guarded.iter().filter(is_exposed).cloned().collect();
     let nameless = class.name.is_empty();

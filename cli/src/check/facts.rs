@@ -6,8 +6,8 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A value, or the error why it could not be read.
-pub(super) type Known<T> = Result<T, String>;
+/// A value that was read from the API server, or the error why it could not be read.
+pub(super) type ReadResult<T> = Result<T, String>;
 
 /// Everything that the checks read.
 #[derive(Clone, Debug)]
@@ -19,48 +19,48 @@ pub(super) struct Installation {
     /// Current time.
     pub(super) now: Timestamp,
     /// Resources that are served in Giveway's API group.
-    pub(super) resources: Known<BTreeSet<String>>,
+    pub(super) resources: ReadResult<BTreeSet<String>>,
     /// Result of creating a managed PriorityClass in a dry run.
     pub(super) admission: AdmissionState,
     /// The mutating webhook configuration.
-    pub(super) mutating: Known<Option<WebhookConfiguration>>,
+    pub(super) mutating: ReadResult<Option<WebhookConfiguration>>,
     /// The validating webhook configuration.
-    pub(super) validating: Known<Option<WebhookConfiguration>>,
+    pub(super) validating: ReadResult<Option<WebhookConfiguration>>,
     /// The chart's ValidatingAdmissionPolicies, each with the actions of its bindings.
-    pub(super) policies: Known<BTreeMap<String, BTreeSet<String>>>,
+    pub(super) policies: ReadResult<BTreeMap<String, BTreeSet<String>>>,
     /// The component that renews the webhook's certificate.
     pub(super) renewer: Renewer,
     /// Name of the Secret with the webhook's certificate.
     pub(super) secret: String,
     /// The certificate (PEM) in that Secret.
-    pub(super) serving: Known<Option<Vec<u8>>>,
+    pub(super) serving: ReadResult<Option<Vec<u8>>>,
     /// The chart's Deployments.
-    pub(super) deployments: Known<Vec<Deployment>>,
+    pub(super) deployments: ReadResult<Vec<Deployment>>,
     /// The operator's Lease.
-    pub(super) lease: Known<Option<Lease>>,
+    pub(super) lease: ReadResult<Option<Lease>>,
     /// The mode in ConfigMap `giveway-mode`.
-    pub(super) switched: Known<Switched>,
+    pub(super) switched: ReadResult<Switched>,
     /// The mode in the operator's Deployment, or `None` if there is no such Deployment.
     pub(super) chart_mode: Option<Mode>,
     /// The port of the webhook's pods, or `None` if there is no such Deployment.
     pub(super) port: Option<u16>,
     /// Versions of the in-tree API that serve PodGroups.
-    pub(super) in_tree: Known<Vec<String>>,
+    pub(super) in_tree: ReadResult<Vec<String>>,
     /// The cluster autoscalers whose APIs are served.
-    pub(super) autoscalers: Known<Vec<Autoscaler>>,
+    pub(super) autoscalers: ReadResult<Vec<Autoscaler>>,
     /// How the operator requests capacity from them, according to its Deployment; `None` if it does not or if that is
     /// unknown.
     pub(super) provisioning: Option<String>,
     /// PriorityClasses that carry annotations of the plugin PreemptionToleration (scheduler-plugins).
-    pub(super) tolerations: Known<Vec<DisruptionToleration>>,
+    pub(super) tolerations: ReadResult<Vec<DisruptionToleration>>,
     /// Unfinished changes of PriorityClasses.
-    pub(super) interrupted: Known<Vec<Interrupted>>,
+    pub(super) interrupted: ReadResult<Vec<Interrupted>>,
     /// Number of pods with Giveway's scheduling gate.
-    pub(super) gated: Known<usize>,
+    pub(super) gated: ReadResult<usize>,
     /// PriorityClasses, and pods with a threshold and a budget.
-    pub(super) exposure: Known<Exposure>,
+    pub(super) exposure: ReadResult<Exposure>,
     /// The open circuit breakers.
-    pub(super) breakers: Known<OpenBreakers>,
+    pub(super) breakers: ReadResult<OpenBreakers>,
 }
 
 /// A cluster autoscaler, detected by its API.

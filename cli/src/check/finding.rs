@@ -44,22 +44,22 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    /// Creates a finding that is about no class, pod or expiry.
+    /// Creates a finding that is about no class, pod or expiry. `check` is the name of the check, in one word.
     fn new(status: Status, check: &'static str, message: String, remedy: String) -> Self {
         Self { status, check, message, remedy, class: None, exposed: Vec::new(), days_left: None }
     }
 
-    /// Creates the finding of a check that passed.
+    /// Creates the finding of a check that passed. `check` is the name of the check, in one word.
     pub(super) fn ok(check: &'static str, message: impl Into<String>) -> Self {
         Self::new(Status::Ok, check, message.into(), String::new())
     }
 
-    /// Creates a warning; `remedy` says what the user can do.
+    /// Creates a warning of the check with the name `check`; `remedy` says what the user can do.
     pub(super) fn warn(check: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(Status::Warn, check, message.into(), remedy.into())
     }
 
-    /// Creates the finding of a check that failed; `remedy` says what the user can do.
+    /// Creates the finding of a failed check with the name `check`; `remedy` says what the user can do.
     pub(super) fn fail(check: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(Status::Fail, check, message.into(), remedy.into())
     }
@@ -86,7 +86,8 @@ impl CheckReport {
         Self { ok, version: env!("CARGO_PKG_VERSION").to_owned(), namespace, findings }
     }
 
-    /// Returns the findings as a table of at most `width` characters (`None` for no limit), and a line with their numbers.
+    /// Returns the findings as a table of at most `width` characters (`None` for no limit), and a line that counts failed and passed
+    /// checks and warnings.
     pub(super) fn table(&self, width: Option<u16>) -> String {
         let mut rows = vec![["STATUS", "CHECK", "FINDING", "WHAT TO DO"].map(str::to_owned).to_vec()];
         rows.extend(self.findings.iter().map(|finding| {

@@ -17,14 +17,15 @@ const NAME: &str = "giveway-check-gang";
 const LIMIT: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Checks whether a gang of two pods starts: creates it in a namespace with pods of this image, waits, and deletes it again.
-pub(super) async fn tried(api: &Api, namespace: &str, image: &str) -> Finding {
+/// Checks whether a gang of two pods starts: creates it in the namespace with pods of this image, waits, and deletes it again. If
+/// Giveway does not serve PodGroups there, no gang is created, and the finding says so.
+pub(super) async fn try_gang(api: &Api, namespace: &str, image: &str) -> Finding {
     let gang = TestGang { api, namespace };
     if gang.is_served().await == Some(false) {
         return cluster::no_gang_tried(namespace);
     }
     gang.remove().await;
-    let outcome = gang.run(image).await;
+    let outcome = gang.start(image).await;
     gang.remove().await;
     match outcome {
         Ok(waited) => cluster::gang_started(waited),
@@ -32,13 +33,14 @@ pub(super) async fn tried(api: &Api, namespace: &str, image: &str) -> Finding {
     }
 }
 
+/// The gang of two pods in a namespace that `check --gang` starts as a test.
 struct TestGang<'a> {
     api: &'a Api,
     namespace: &'a str,
 }
 
 impl TestGang<'_> {
-    /// Returns whether groups in its namespace are served according to the chart's policy, or `None` if it cannot be
+    /// Returns true if Giveway serves PodGroups in the namespace of the test, according to the chart's policy; `None` if that cannot be
     /// read.
     async fn is_served(&self) -> Option<bool> {
         let policy = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/giveway-namespaces";
@@ -50,8 +52,9 @@ impl TestGang<'_> {
         Some(serves(&selector, &namespace))
     }
 
-    /// Creates a PodGroup and its two pods. Returns how long it took until both had a node, or why they have none.
-    async fn run(&self, image: &str) -> Result<Duration, String> {
+    /// Creates the PodGroup and the two pods of the test gang. Returns how long it took after the second pod was created until both had
+    /// a node, or as an error why they have none.
+    async fn start(&self, image: &str) -> Result<Duration, String> {
         let said = |error: RequestError| error.to_string();
         let group = json!({
             "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup", "metadata": {"name": NAME},
@@ -83,8 +86,8 @@ impl TestGang<'_> {
         }
     }
 
-    /// Deletes the pods before their group, whose finalizer requires that. Failures are ignored: the pods remain in
-    /// their namespace.
+    /// Deletes the pods of the test gang, and then its PodGroup, which a finalizer keeps while pods exist. Failed calls are ignored:
+    /// the objects then remain in the namespace.
     async fn remove(&self) {
         let now = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
         for index in 0..2 {
@@ -105,7 +108,7 @@ impl TestGang<'_> {
     }
 }
 
-/// Returns true if groups in this namespace are served with the chart's selector.
+/// Returns true if the chart's selector of namespaces selects this namespace, so that Giveway serves PodGroups in it.
 fn serves(selector: &LabelSelector, namespace: &Namespace) -> bool {
     let mut cluster = Cluster::default();
     cluster.upsert_namespace(namespace);
@@ -113,8 +116,8 @@ fn serves(selector: &LabelSelector, namespace: &Namespace) -> bool {
     cluster.serves_groups_in(namespace.metadata.name.as_deref().unwrap_or_default())
 }
 
-/// Returns a member with minimal requests that ends at once and is accepted by the Pod Security level `restricted` and by OpenShift's
-/// `restricted-v2`, which chooses the user: without one it is that of the image.
+/// Returns pod number `index` of the test gang. It has minimal requests, ends at once, and is accepted by the Pod Security level
+/// `restricted` and by OpenShift's `restricted-v2`, which chooses the user: without one it is that of the image.
 fn pod(index: usize, image: &str) -> Value {
     let security = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
     let requests = json!({"cpu": "1m", "memory": "1Mi"});

@@ -2,12 +2,12 @@
 
 use super::facts::{
     AdmissionState, Autoscaler, ClassSummary, Deployment, DisruptionToleration, Exposure, GuardedPod, Installation,
-    Interrupted, Known, Lease, Renewer, Switched, WebhookConfiguration,
+    Interrupted, Lease, ReadResult, Renewer, Switched, WebhookConfiguration,
 };
 use super::{breakers, tolerations, wording};
 use crate::adopt::form;
 use crate::adopt::store::ClassStore;
-use crate::connect::{Api, Got};
+use crate::connect::{Api, GetResult};
 use crate::error::CliError;
 use crate::live;
 use crate::mode;
@@ -46,22 +46,23 @@ const OPERATOR: &str = "giveway-operator";
 pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Installation, CliError> {
     let deployments = deployments(api, namespace).await?;
     let configurations = "/apis/admissionregistration.k8s.io/v1";
-    let mutating: Known<Option<MutatingWebhookConfiguration>> =
+    let mutating: ReadResult<Option<MutatingWebhookConfiguration>> =
         get(api, &format!("{configurations}/mutatingwebhookconfigurations/giveway")).await?;
-    let validating: Known<Option<ValidatingWebhookConfiguration>> =
+    let validating: ReadResult<Option<ValidatingWebhookConfiguration>> =
         get(api, &format!("{configurations}/validatingwebhookconfigurations/giveway")).await?;
     let secret = deployments.as_deref().ok().and_then(secret_name).unwrap_or_else(|| SECRET.to_owned());
-    let serving: Known<Option<Secret>> = get(api, &format!("/api/v1/namespaces/{namespace}/secrets/{secret}")).await?;
+    let serving: ReadResult<Option<Secret>> =
+        get(api, &format!("/api/v1/namespaces/{namespace}/secrets/{secret}")).await?;
     let provisioning = deployments.as_deref().ok().and_then(provisioning);
     let world = world(api).await?;
     let now = Timestamp::now();
-    let resources: Known<Option<APIResourceList>> = get(api, &format!("/apis/{GROUP}/v1alpha1")).await?;
+    let resources: ReadResult<Option<APIResourceList>> = get(api, &format!("/apis/{GROUP}/v1alpha1")).await?;
     let mutating = mutating.map(|found| found.map(|object| self::mutating(&object)));
     Ok(Installation {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         namespace: namespace.to_owned(),
         now,
-        resources: resources.map(|list| list.map(names).unwrap_or_default()),
+        resources: resources.map(|list| list.map(resource_names).unwrap_or_default()),
         admission: admission(&ClassStore { api, namespace }).await?,
         renewer: mutating.iter().flatten().map(|configuration| configuration.renewer).next().unwrap_or_default(),
         mutating,
@@ -85,21 +86,22 @@ pub(super) async fn facts(api: &Api, namespace: &str) -> Result<Installation, Cl
     })
 }
 
-/// Reads the object at a path of the API server: `Ok(None)` if it does not exist, and the inner error if the user may not read it.
-pub(super) async fn get<T: DeserializeOwned>(api: &Api, path: &str) -> Result<Known<Option<T>>, CliError> {
+/// Reads the object at a path of the API server: `Ok(Ok(None))` if it does not exist, and the inner error if the user may not read it.
+pub(super) async fn get<T: DeserializeOwned>(api: &Api, path: &str) -> Result<ReadResult<Option<T>>, CliError> {
     Ok(match api.get(path).await? {
-        Got::Found(object) => Ok(Some(object)),
-        Got::Missing => Ok(None),
-        Got::Forbidden(problem) => Err(problem),
+        GetResult::Found(object) => Ok(Some(object)),
+        GetResult::Missing => Ok(None),
+        GetResult::Forbidden(problem) => Err(problem),
     })
 }
 
-/// Returns the resources that an API version serves, such as `podgroups`.
-pub(super) fn names(list: APIResourceList) -> BTreeSet<String> {
+/// Returns the names of the resources in the list that an API version serves, such as `podgroups`.
+pub(super) fn resource_names(list: APIResourceList) -> BTreeSet<String> {
     list.resources.into_iter().map(|resource| resource.name).collect()
 }
 
-/// Creates a managed class in a dry run. A rejection by another component's rule says nothing about Giveway's webhook.
+/// Tests Giveway's webhook: creates a managed PriorityClass in a dry run, and returns whether the webhook filled it in. A rejection by
+/// another component's rule is `Unknown`: it says nothing about the webhook.
 async fn admission(store: &ClassStore<'_>) -> Result<AdmissionState, CliError> {
     let metadata = ObjectMeta {
         name: Some(PROBE.to_owned()),
@@ -121,19 +123,22 @@ async fn admission(store: &ClassStore<'_>) -> Result<AdmissionState, CliError> {
     }
 }
 
-/// Returns what the checks need of the mutating webhook configuration.
+/// Returns what the checks need of the mutating webhook configuration: its version, CA bundles, guard, and the component that renews
+/// the certificate.
 fn mutating(object: &MutatingWebhookConfiguration) -> WebhookConfiguration {
     let webhooks = object.webhooks.iter().flatten();
     configuration(&object.metadata, webhooks.map(|webhook| (&webhook.client_config, webhook.rules.as_deref())))
 }
 
-/// Returns what the checks need of the validating webhook configuration.
+/// Returns what the checks need of the validating webhook configuration: its version, CA bundles, guard, and the component that renews
+/// the certificate.
 fn validating(object: &ValidatingWebhookConfiguration) -> WebhookConfiguration {
     let webhooks = object.webhooks.iter().flatten();
     configuration(&object.metadata, webhooks.map(|webhook| (&webhook.client_config, webhook.rules.as_deref())))
 }
 
-/// Returns what is checked of a webhook configuration.
+/// Returns what the checks need of a webhook configuration, given by its metadata and the client and rules of each of its webhooks. The
+/// guard is on if a webhook is called for deletions of pods.
 fn configuration<'a>(
     metadata: &ObjectMeta,
     webhooks: impl Iterator<Item = (&'a WebhookClientConfig, Option<&'a [RuleWithOperations]>)>,
@@ -150,7 +155,7 @@ fn configuration<'a>(
     found
 }
 
-/// Returns which component renews the certificates, from the annotations and the field managers of a webhook configuration.
+/// Returns which component renews the webhook's certificate, from the annotations and field managers of a webhook configuration.
 fn renewer(metadata: &ObjectMeta) -> Renewer {
     let annotations = metadata.annotations.iter().flatten();
     if annotations.map(|(key, _)| key).any(|key| key.starts_with("cert-manager.io/inject-ca-from")) {
@@ -160,7 +165,7 @@ fn renewer(metadata: &ObjectMeta) -> Renewer {
     if managers.into_iter().any(|manager| manager == OPERATOR) { Renewer::Operator } else { Renewer::Other }
 }
 
-/// Returns the name of the Secret with the certificate, from the webhook's Deployment.
+/// Returns the name of the Secret with the webhook's certificate, from the webhook's Deployment; `None` if no Deployment names one.
 fn secret_name(deployments: &[DeploymentObject]) -> Option<String> {
     deployments.iter().find_map(|deployment| {
         let pod = deployment.spec.as_ref()?.template.spec.as_ref()?;
@@ -171,20 +176,20 @@ fn secret_name(deployments: &[DeploymentObject]) -> Option<String> {
     })
 }
 
-/// Returns the value of the label `app.kubernetes.io/version`.
+/// Returns the value of the label `app.kubernetes.io/version`; `None` without the label.
 fn version_label(metadata: &ObjectMeta) -> Option<String> {
     metadata.labels.as_ref()?.get("app.kubernetes.io/version").cloned()
 }
 
-/// Returns the Deployments of Giveway's chart in its namespace.
-async fn deployments(api: &Api, namespace: &str) -> Result<Known<Vec<DeploymentObject>>, CliError> {
+/// Returns the Deployments in this namespace that have the label of Giveway's chart.
+async fn deployments(api: &Api, namespace: &str) -> Result<ReadResult<Vec<DeploymentObject>>, CliError> {
     let selector = "labelSelector=app.kubernetes.io%2Fname%3Dgiveway";
     let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments?{selector}");
-    let list: Known<Option<ObjectList<DeploymentObject>>> = get(api, &path).await?;
+    let list: ReadResult<Option<ObjectList<DeploymentObject>>> = get(api, &path).await?;
     Ok(list.map(|list| list.map(|list| list.items).unwrap_or_default()))
 }
 
-/// Returns a Deployment with the version of its image, or else of the chart's label. A digest contains no version.
+/// Returns the name of a Deployment, and its version: the tag of its image, or else the chart's label. A digest contains no version.
 fn deployment(object: &DeploymentObject) -> Deployment {
     let containers = object.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()).map(|pod| &pod.containers);
     let image = containers.and_then(|containers| containers.first()?.image.as_deref()).unwrap_or_default();
@@ -195,17 +200,17 @@ fn deployment(object: &DeploymentObject) -> Deployment {
     }
 }
 
-/// Returns the mode in the argument `--mode` of the operator's Deployment; `None` if there is no such argument.
+/// Returns the mode in the argument `--mode` of the operator's Deployment; `None` without a valid argument.
 fn chart_mode(deployments: &[DeploymentObject]) -> Option<Mode> {
     argument(deployments, "--mode=").and_then(|word| word.parse().ok())
 }
 
-/// Returns the port in the argument `--address` of the webhook's Deployment; `None` if there is no such argument.
+/// Returns the port in the argument `--address` of the webhook's Deployment; `None` without a valid argument.
 fn port(deployments: &[DeploymentObject]) -> Option<u16> {
     argument(deployments, "--address=").and_then(|address| address.rsplit_once(':')?.1.parse().ok())
 }
 
-/// Returns the rest of the first container argument that begins with `flag`, in any of the Deployments.
+/// Returns the rest of the first container argument that begins with `flag`, in any of the Deployments; `None` if there is none.
 fn argument(deployments: &[DeploymentObject], flag: &str) -> Option<String> {
     deployments.iter().find_map(|deployment| {
         let containers = &deployment.spec.as_ref()?.template.spec.as_ref()?.containers;
@@ -214,9 +219,10 @@ fn argument(deployments: &[DeploymentObject], flag: &str) -> Option<String> {
     })
 }
 
-/// Returns the mode in the ConfigMap that `kubectl giveway mode` writes, if the ConfigMap exists.
-async fn switched(api: &Api, namespace: &str) -> Result<Known<Switched>, CliError> {
-    let map: Known<Option<ConfigMap>> = get(api, &mode::path(namespace)).await?;
+/// Returns the mode in the ConfigMap that `kubectl giveway mode` writes in this namespace, or that the ConfigMap does not exist or is
+/// invalid.
+async fn switched(api: &Api, namespace: &str) -> Result<ReadResult<Switched>, CliError> {
+    let map: ReadResult<Option<ConfigMap>> = get(api, &mode::path(namespace)).await?;
     Ok(map.map(|map| {
         let Some(map) = map else { return Switched::No };
         match map.data.as_ref().and_then(|data| data.get(KEY)).map(|word| word.parse::<Mode>()) {
@@ -227,10 +233,10 @@ async fn switched(api: &Api, namespace: &str) -> Result<Known<Switched>, CliErro
     }))
 }
 
-/// Reads the Lease `name`: its holder, the last renewal and its duration. The value is `None` if it does not exist.
-pub(super) async fn lease(api: &Api, namespace: &str, name: String) -> Result<Known<Option<Lease>>, CliError> {
+/// Reads the Lease `name`: its holder, the last renewal and its duration. The value is `None` if the Lease does not exist.
+pub(super) async fn lease(api: &Api, namespace: &str, name: String) -> Result<ReadResult<Option<Lease>>, CliError> {
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}");
-    let found: Known<Option<LeaseObject>> = get(api, &path).await?;
+    let found: ReadResult<Option<LeaseObject>> = get(api, &path).await?;
     Ok(found.map(|lease| {
         let spec = lease?.spec.unwrap_or_default();
         Some(Lease {
@@ -243,15 +249,15 @@ pub(super) async fn lease(api: &Api, namespace: &str, name: String) -> Result<Kn
 }
 
 /// Returns the API versions of `scheduling.k8s.io` in which the API server serves PodGroups of Kubernetes itself.
-pub(super) async fn in_tree(api: &Api) -> Result<Known<Vec<String>>, CliError> {
+pub(super) async fn in_tree(api: &Api) -> Result<ReadResult<Vec<String>>, CliError> {
     let group: Option<APIGroup> = match get(api, "/apis/scheduling.k8s.io").await? {
         Ok(group) => group,
         Err(problem) => return Ok(Err(problem)),
     };
     let mut served = Vec::new();
     for version in group.into_iter().flat_map(|group| group.versions) {
-        let list: Known<Option<APIResourceList>> = get(api, &format!("/apis/{}", version.group_version)).await?;
-        if list.ok().flatten().is_some_and(|list| names(list).contains("podgroups")) {
+        let list: ReadResult<Option<APIResourceList>> = get(api, &format!("/apis/{}", version.group_version)).await?;
+        if list.ok().flatten().is_some_and(|list| resource_names(list).contains("podgroups")) {
             served.push(version.group_version);
         }
     }
@@ -259,23 +265,26 @@ pub(super) async fn in_tree(api: &Api) -> Result<Known<Vec<String>>, CliError> {
 }
 
 /// Returns the cluster autoscalers whose APIs the API server serves; that one of them runs is not certain.
-pub(super) async fn autoscalers(api: &Api) -> Result<Known<Vec<Autoscaler>>, CliError> {
+pub(super) async fn autoscalers(api: &Api) -> Result<ReadResult<Vec<Autoscaler>>, CliError> {
     let kinds = [
         (Autoscaler::ProvisioningRequests, "/apis/autoscaling.x-k8s.io/v1", "provisioningrequests"),
         (Autoscaler::Karpenter, "/apis/karpenter.sh/v1", "nodepools"),
     ];
     let mut found = Vec::new();
     for (autoscaler, path, resource) in kinds {
-        let list: Known<Option<APIResourceList>> = get(api, path).await?;
+        let list: ReadResult<Option<APIResourceList>> = get(api, path).await?;
         match list {
-            Ok(list) => found.extend(list.is_some_and(|list| names(list).contains(resource)).then_some(autoscaler)),
+            Ok(list) => {
+                found.extend(list.is_some_and(|list| resource_names(list).contains(resource)).then_some(autoscaler))
+            }
             Err(problem) => return Ok(Err(problem)),
         }
     }
     Ok(Ok(found))
 }
 
-/// Returns how the operator requests capacity from autoscalers, from its Deployment.
+/// Returns by which method the operator requests capacity from cluster autoscalers (`Placeholder`, `ProvisioningRequest`), from an
+/// argument of its Deployment; `None` without that argument.
 fn provisioning(deployments: &[DeploymentObject]) -> Option<String> {
     deployments.iter().find_map(|deployment| {
         let containers = &deployment.spec.as_ref()?.template.spec.as_ref()?.containers;
@@ -288,9 +297,9 @@ fn provisioning(deployments: &[DeploymentObject]) -> Option<String> {
     })
 }
 
-/// Returns the PriorityClasses with annotations of the plugin `PreemptionToleration`, and the values of these.
-async fn tolerations(api: &Api) -> Result<Known<Vec<DisruptionToleration>>, CliError> {
-    let classes: Known<Option<ObjectList<PriorityClass>>> =
+/// Returns the PriorityClasses that have annotations of the plugin `PreemptionToleration`, with the values of these annotations.
+async fn tolerations(api: &Api) -> Result<ReadResult<Vec<DisruptionToleration>>, CliError> {
+    let classes: ReadResult<Option<ObjectList<PriorityClass>>> =
         get(api, "/apis/scheduling.k8s.io/v1/priorityclasses").await?;
     let of = |class: PriorityClass| {
         let annotations = class.metadata.annotations.unwrap_or_default();
@@ -304,8 +313,8 @@ async fn tolerations(api: &Api) -> Result<Known<Vec<DisruptionToleration>>, CliE
     Ok(classes.map(|list| list.into_iter().flat_map(|list| list.items).filter_map(of).collect()))
 }
 
-/// Returns the changes of classes that were started and have not finished.
-async fn interrupted(store: &ClassStore<'_>) -> Result<Known<Vec<Interrupted>>, CliError> {
+/// Returns which classes an `adopt` or `release` has started to change and not finished.
+async fn interrupted(store: &ClassStore<'_>) -> Result<ReadResult<Vec<Interrupted>>, CliError> {
     match store.all_records().await {
         Ok(records) => Ok(Ok(records
             .into_iter()
@@ -319,12 +328,13 @@ async fn interrupted(store: &ClassStore<'_>) -> Result<Known<Vec<Interrupted>>, 
     }
 }
 
-/// Returns the chart's policies, found by label or name, with the actions of their bindings.
-async fn policies(api: &Api) -> Result<Known<BTreeMap<String, BTreeSet<String>>>, CliError> {
+/// Returns the names of the chart's ValidatingAdmissionPolicies, found by label or name, each with the validation actions of its
+/// bindings.
+async fn policies(api: &Api) -> Result<ReadResult<BTreeMap<String, BTreeSet<String>>>, CliError> {
     let group = "/apis/admissionregistration.k8s.io/v1";
-    let all: Known<Option<ObjectList<ValidatingAdmissionPolicy>>> =
+    let all: ReadResult<Option<ObjectList<ValidatingAdmissionPolicy>>> =
         get(api, &format!("{group}/validatingadmissionpolicies")).await?;
-    let bindings: Known<Option<ObjectList<ValidatingAdmissionPolicyBinding>>> =
+    let bindings: ReadResult<Option<ObjectList<ValidatingAdmissionPolicyBinding>>> =
         get(api, &format!("{group}/validatingadmissionpolicybindings")).await?;
     let (all, bindings) = match (all, bindings) {
         (Ok(all), Ok(bindings)) => (all, bindings),
@@ -344,8 +354,8 @@ async fn policies(api: &Api) -> Result<Known<BTreeMap<String, BTreeSet<String>>>
     Ok(Ok(found))
 }
 
-/// Reads pods, budgets and classes into the planner's model.
-async fn world(api: &Api) -> Result<Known<World>, CliError> {
+/// Reads all pods, PodDisruptionBudgets and PriorityClasses of the cluster into the planner's model.
+async fn world(api: &Api) -> Result<ReadResult<World>, CliError> {
     let wanted = ["Pod", "PodDisruptionBudget", "PriorityClass"];
     match World::of_cluster(api, |kind| wanted.contains(&kind)).await {
         Ok(world) => Ok(Ok(world)),
@@ -354,8 +364,8 @@ async fn world(api: &Api) -> Result<Known<World>, CliError> {
     }
 }
 
-/// Reads PodGroups and Preemptions, and computes which circuit breakers are open.
-async fn breakers(api: &Api, world: &Known<World>, now: Timestamp) -> Result<Known<OpenBreakers>, CliError> {
+/// Reads PodGroups and Preemptions, and computes which circuit breakers are open at `now`. `world` has the pods of the cluster.
+async fn breakers(api: &Api, world: &ReadResult<World>, now: Timestamp) -> Result<ReadResult<OpenBreakers>, CliError> {
     let world = match world {
         Ok(world) => world,
         Err(problem) => return Ok(Err(problem.clone())),

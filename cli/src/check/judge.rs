@@ -3,7 +3,7 @@
 use super::breakers;
 use super::certificate;
 use super::exposure;
-use super::facts::{AdmissionState, Autoscaler, Installation, Known, Switched, WebhookConfiguration};
+use super::facts::{AdmissionState, Autoscaler, Installation, ReadResult, Switched, WebhookConfiguration};
 use super::finding::{Finding, Status};
 use super::tolerations;
 use super::wording::{self, admission, classes, cluster};
@@ -32,7 +32,7 @@ const WARNINGS: [&str; 2] = ["giveway-critical-pods", "giveway-unserved"];
 const RESOURCES: [&str; 6] =
     ["podgroups", "podgroups/status", "preemptions", "preemptions/status", "workloads", "workloads/status"];
 
-/// Returns all findings about an installation, those first that explain others.
+/// Returns the findings of all checks of an installation; those that explain others are first.
 pub(super) fn all(facts: &Installation) -> Vec<Finding> {
     let mut found = vec![kinds(facts)];
     found.extend(webhook(facts));
@@ -51,7 +51,7 @@ pub(super) fn all(facts: &Installation) -> Vec<Finding> {
     found
 }
 
-/// Checks that the API server serves Giveway's CustomResourceDefinitions.
+/// Checks that the API server serves the resources of Giveway's CustomResourceDefinitions.
 fn kinds(facts: &Installation) -> Finding {
     let served = match &facts.resources {
         Ok(served) => served,
@@ -112,7 +112,7 @@ fn policies(facts: &Installation) -> Finding {
     }
 }
 
-/// Checks that the API server calls the webhook before kube-scheduler preempts a pod.
+/// Checks that the API server calls the webhook before kube-scheduler preempts a pod (the guard).
 fn guard(facts: &Installation) -> Finding {
     match &facts.validating {
         Ok(Some(configuration)) if configuration.guard => admission::guarded(),
@@ -121,7 +121,7 @@ fn guard(facts: &Installation) -> Finding {
     }
 }
 
-/// Checks that an operator leads, and how many pods stay gated without one.
+/// Checks that an operator leads. Without one, a second finding says how many pods stay gated, if any do.
 fn operator(facts: &Installation) -> Vec<Finding> {
     let leader = leader(facts);
     let gated = match &facts.gated {
@@ -165,7 +165,7 @@ fn mode(facts: &Installation) -> Finding {
     }
 }
 
-/// Checks that chart, operator and webhook have the version of this program.
+/// Checks that chart, operator and webhook have the version of this program: returns a finding for each of them.
 fn versions(facts: &Installation) -> Vec<Finding> {
     let mut found = Vec::new();
     let compare = |deployment: Option<&str>, version: &str| match version.trim_start_matches('v') == facts.version {
@@ -188,9 +188,9 @@ fn versions(facts: &Installation) -> Vec<Finding> {
     found
 }
 
-/// Returns the finding about the in-tree PodGroup API. The scheduler's feature gate cannot be read from the API; the API version that it needs
-/// can.
-pub(super) fn in_tree(served: &Known<Vec<String>>) -> Finding {
+/// Returns the finding about PodGroups of Kubernetes itself: in which API versions (`served`) they are served. Whether kube-scheduler's
+/// feature gate for them is on cannot be read from the API.
+pub(super) fn in_tree(served: &ReadResult<Vec<String>>) -> Finding {
     match served {
         Ok(served) if served.is_empty() => cluster::in_tree_not_served(),
         Ok(served) => cluster::in_tree_served(served),
@@ -198,8 +198,9 @@ pub(super) fn in_tree(served: &Known<Vec<String>>) -> Finding {
     }
 }
 
-/// Pending gangs are gated, so a cluster autoscaler does not add nodes for them unless the operator requests capacity.
-pub(super) fn autoscalers(autoscalers: &Known<Vec<Autoscaler>>, provisioning: Option<&str>) -> Vec<Finding> {
+/// Returns a finding for each cluster autoscaler whose API is served. `provisioning` is the method by which the operator requests
+/// capacity; without one (`None`) it is a warning, because an autoscaler does not add nodes for gated pods.
+pub(super) fn autoscalers(autoscalers: &ReadResult<Vec<Autoscaler>>, provisioning: Option<&str>) -> Vec<Finding> {
     let found = match autoscalers {
         Ok(found) => found,
         Err(why) => return vec![cluster::autoscalers_unknown(why)],
@@ -211,9 +212,9 @@ pub(super) fn autoscalers(autoscalers: &Known<Vec<Autoscaler>>, provisioning: Op
     found.iter().map(judge).collect()
 }
 
-/// Returns a finding for each change of a class that was started and has not finished.
+/// Returns a finding for each `adopt` or `release` of a class that was started and has not finished.
 fn interrupted(facts: &Installation) -> Vec<Finding> {
-    let changes: &Known<Vec<_>> = &facts.interrupted;
+    let changes: &ReadResult<Vec<_>> = &facts.interrupted;
     match changes {
         Ok(changes) => changes
             .iter()

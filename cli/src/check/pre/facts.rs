@@ -1,7 +1,7 @@
 //! What is read from a cluster before an installation: plain values, collected by [`super::gather`] and evaluated by
 //! [`super::judge`].
 
-use crate::check::facts::{Autoscaler, Known, Lease};
+use crate::check::facts::{Autoscaler, Lease, ReadResult};
 use k8s_openapi::jiff::Timestamp;
 
 /// Everything that the checks before an installation read.
@@ -10,25 +10,25 @@ pub(super) struct ClusterState {
     /// Current time.
     pub(super) now: Timestamp,
     /// Version of the API server, such as `v1.33.4-gke.1134000`.
-    pub(super) version: Known<String>,
+    pub(super) version: ReadResult<String>,
     /// The platform, if it is one with a values file.
     pub(super) platform: Option<Platform>,
     /// APIs that the chart needs and that are not served.
-    pub(super) missing: Known<Vec<String>>,
+    pub(super) missing: ReadResult<Vec<String>>,
     /// The result of creating a pod of each priority class of the chart in a dry run.
     pub(super) pods: Vec<ProbePod>,
     /// kube-scheduler's Lease.
-    pub(super) lease: Known<Option<Lease>>,
+    pub(super) lease: ReadResult<Option<Lease>>,
     /// Addresses of the API servers in the EndpointSlices of Service `default/kubernetes`.
-    pub(super) servers: Known<Vec<String>>,
+    pub(super) servers: ReadResult<Vec<String>>,
     /// True if pods of a konnectivity agent run in `kube-system`: API servers can reach pods through them.
-    pub(super) agents: Known<bool>,
+    pub(super) agents: ReadResult<bool>,
     /// True if the DaemonSet of Amazon VPC CNI exists.
-    pub(super) vpc_cni: Known<bool>,
+    pub(super) vpc_cni: ReadResult<bool>,
     /// Versions of the in-tree API that serve PodGroups.
-    pub(super) in_tree: Known<Vec<String>>,
+    pub(super) in_tree: ReadResult<Vec<String>>,
     /// The cluster autoscalers whose APIs are served.
-    pub(super) autoscalers: Known<Vec<Autoscaler>>,
+    pub(super) autoscalers: ReadResult<Vec<Autoscaler>>,
 }
 
 /// A platform with a values file in the chart.

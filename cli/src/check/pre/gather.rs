@@ -2,8 +2,8 @@
 
 use super::facts::{ClusterState, DryRunResult, Platform, ProbePod};
 use super::values::Values;
-use crate::check::facts::Known;
-use crate::check::gather::{autoscalers, get, in_tree, lease, names};
+use crate::check::facts::ReadResult;
+use crate::check::gather::{autoscalers, get, in_tree, lease, resource_names};
 use crate::check::wording;
 use crate::connect::Api;
 use crate::error::CliError;
@@ -23,12 +23,13 @@ const FIELDS: [(&str, &str); 2] = [
     ("lifecycle.preStop.sleep (feature gate PodLifecycleSleepAction)", "/spec/containers/0/lifecycle/preStop/sleep"),
 ];
 
-/// Reads everything that the checks before an installation judge.
+/// Reads everything that the checks before an installation judge. `namespace` is that of the installation, `values` are those of the
+/// chart.
 ///
 /// # Errors
 /// The API server cannot be reached.
 pub(super) async fn facts(api: &Api, namespace: &str, values: &Values) -> Result<ClusterState, CliError> {
-    let version: Known<Option<Value>> = get(api, "/version").await?;
+    let version: ReadResult<Option<Value>> = get(api, "/version").await?;
     let version = version.map(|found| found.map_or_else(String::new, |info| text(&info["gitVersion"])));
     let mut pods = Vec::new();
     for class in values.classes() {
@@ -54,27 +55,28 @@ pub(super) async fn facts(api: &Api, namespace: &str, values: &Values) -> Result
     })
 }
 
-/// Returns a string of JSON; an empty one for any other value.
+/// Returns the text of a JSON string; an empty one for any other value.
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
 /// Reads the list at a path of the API server, and returns its items; none if the kind is not served.
-async fn items(api: &Api, path: &str) -> Result<Known<Vec<Value>>, CliError> {
-    let list: Known<Option<Value>> = get(api, path).await?;
+async fn items(api: &Api, path: &str) -> Result<ReadResult<Vec<Value>>, CliError> {
+    let list: ReadResult<Option<Value>> = get(api, path).await?;
     Ok(list.map(|list| match list.and_then(|mut list| list.get_mut("items").map(Value::take)) {
         Some(Value::Array(items)) => items,
         _ => Vec::new(),
     }))
 }
 
-/// Returns whether the object at this path exists.
-async fn exists(api: &Api, path: &str) -> Result<Known<bool>, CliError> {
-    let found: Known<Option<Value>> = get(api, path).await?;
+/// Returns true if the object at this path of the API server exists.
+async fn exists(api: &Api, path: &str) -> Result<ReadResult<bool>, CliError> {
+    let found: ReadResult<Option<Value>> = get(api, path).await?;
     Ok(found.map(|found| found.is_some()))
 }
 
-/// Returns the platform: by the version of the API server, by an API group, or by a label of a node.
+/// Returns the platform of the cluster, recognized by the version of the API server, by an API group, or by a label of a node; `None`
+/// if it is none of the known ones.
 async fn platform(api: &Api, version: &str) -> Result<Option<Platform>, CliError> {
     for (part, platform) in [("-gke.", Platform::Gke), ("-eks-", Platform::Eks)] {
         if version.contains(part) {
@@ -89,13 +91,13 @@ async fn platform(api: &Api, version: &str) -> Result<Option<Platform>, CliError
     Ok(nodes.iter().any(is_aks).then_some(Platform::Aks))
 }
 
-/// Returns the resources that the chart needs and the API server does not serve.
-async fn missing(api: &Api, values: &Values) -> Result<Known<Vec<String>>, CliError> {
+/// Returns the resources that the chart needs with these values and the API server does not serve, as `RESOURCE (GROUP/VERSION)`.
+async fn missing(api: &Api, values: &Values) -> Result<ReadResult<Vec<String>>, CliError> {
     let mut found = Vec::new();
     for (path, resource) in values.apis() {
-        let list: Known<Option<APIResourceList>> = get(api, path).await?;
+        let list: ReadResult<Option<APIResourceList>> = get(api, path).await?;
         let is_served = match list {
-            Ok(list) => list.is_some_and(|list| names(list).contains(resource)),
+            Ok(list) => list.is_some_and(|list| resource_names(list).contains(resource)),
             Err(problem) => return Ok(Err(problem)),
         };
         if !is_served {
@@ -106,7 +108,7 @@ async fn missing(api: &Api, values: &Values) -> Result<Known<Vec<String>>, CliEr
 }
 
 /// Returns the distinct IP addresses of the API servers, in order, from the EndpointSlices of Service `default/kubernetes`.
-async fn servers(api: &Api) -> Result<Known<Vec<String>>, CliError> {
+async fn servers(api: &Api) -> Result<ReadResult<Vec<String>>, CliError> {
     let path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
     let slices = items(api, &format!("{path}?labelSelector=kubernetes.io%2Fservice-name%3Dkubernetes")).await?;
     Ok(slices.map(|slices| {
@@ -119,13 +121,14 @@ async fn servers(api: &Api) -> Result<Known<Vec<String>>, CliError> {
     }))
 }
 
-/// Returns whether agents of konnectivity run, which pass requests of the API servers on.
-async fn agents(api: &Api) -> Result<Known<bool>, CliError> {
+/// Returns true if agents of konnectivity run, which forward requests of the API servers to pods.
+async fn agents(api: &Api) -> Result<ReadResult<bool>, CliError> {
     let path = "/api/v1/namespaces/kube-system/pods?labelSelector=k8s-app%3Dkonnectivity-agent&limit=1";
     Ok(items(api, path).await?.map(|pods| !pods.is_empty()))
 }
 
-/// Creates a pod of a class in a dry run: in the namespace of the installation, or in `default` if that does not exist.
+/// Creates a pod of a priority class in a dry run, and returns how the API server answered. Its namespace is that of the installation,
+/// or `default` if that does not exist.
 async fn pod(api: &Api, namespace: &str, class: &str, values: &Values) -> Result<ProbePod, CliError> {
     let probe = probe(class, values);
     let first = create(api, namespace, &probe).await?;
@@ -139,7 +142,7 @@ async fn pod(api: &Api, namespace: &str, class: &str, values: &Values) -> Result
     Ok(ProbePod { class: class.to_owned(), namespace: namespace.to_owned(), is_own, outcome })
 }
 
-/// Creates a pod in a dry run, and returns how the API server answered; `None` if the namespace does not exist.
+/// Creates the pod `probe` in a dry run, and returns how the API server answered; `None` if the namespace does not exist.
 async fn create(api: &Api, namespace: &str, probe: &Value) -> Result<Option<DryRunResult>, CliError> {
     let path = format!("/api/v1/namespaces/{namespace}/pods?{DRY_RUN}");
     let error = match api.send::<Value>(Method::POST, &path, probe).await {
@@ -160,7 +163,8 @@ async fn create(api: &Api, namespace: &str, probe: &Value) -> Result<Option<DryR
     })
 }
 
-/// Returns a pod with what the pods of the chart have that a cluster may reject or drop.
+/// Returns the pod that is created in a dry run: of this priority class (empty for none), and with those fields of the chart's pods
+/// that a cluster may reject or drop.
 fn probe(class: &str, values: &Values) -> Value {
     let mut security = json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}});
     if let Some(user) = values.user() {

@@ -26,7 +26,8 @@ pub(super) fn all(facts: &ClusterState, values: &Values) -> Vec<Finding> {
     found
 }
 
-/// Returns the minor version of Kubernetes, such as 33 for `v1.33.4-gke.1134000`; `None` if the version does not begin with `v1.`.
+/// Returns the minor version in a version of Kubernetes, such as 33 for `v1.33.4-gke.1134000`; `None` if the text does not begin with
+/// `v1.` and a number.
 fn minor(version: &str) -> Option<u32> {
     version.strip_prefix("v1.")?.split('.').next()?.parse().ok()
 }
@@ -55,7 +56,8 @@ fn apis(facts: &ClusterState) -> Finding {
     }
 }
 
-/// Returns the finding about the platform that the cluster runs on, for what no other check covers; `None` if the platform is unknown.
+/// Returns the finding about what the platform of the cluster needs and no other check covers, such as AKS or OpenShift; `None` if the
+/// platform is unknown.
 fn platform(facts: &ClusterState, values: &Values) -> Option<Finding> {
     let platform = facts.platform?;
     Some(match platform {
@@ -69,7 +71,7 @@ fn platform(facts: &ClusterState, values: &Values) -> Option<Finding> {
     })
 }
 
-/// Returns the finding about a pod that was created in a dry run.
+/// Returns the finding about the result of creating a pod of the chart in a dry run.
 fn pod(pod: &ProbePod, values: &Values) -> Finding {
     let tried = TriedPods { class: &pod.class, namespace: &pod.namespace, is_own: pod.is_own };
     match &pod.outcome {
@@ -82,7 +84,8 @@ fn pod(pod: &ProbePod, values: &Values) -> Finding {
     }
 }
 
-/// Returns the finding about kube-scheduler's Lease; `None` if the values need none.
+/// Returns the finding about kube-scheduler's Lease, such as that it was not renewed in time; `None` if the operator does not read the
+/// Lease with these values.
 fn scheduler(facts: &ClusterState, values: &Values) -> Option<Finding> {
     let name = values.scheduler_lease()?;
     let lease = match &facts.lease {
@@ -100,7 +103,8 @@ fn scheduler(facts: &ClusterState, values: &Values) -> Option<Finding> {
     })
 }
 
-/// Returns which port has to be open, and for which addresses. It cannot be tested before the webhook runs.
+/// Returns a finding that says which port API servers have to reach, and at which addresses. This cannot be tested before the webhook
+/// runs.
 fn network(facts: &ClusterState, values: &Values) -> Finding {
     let port = values.port();
     let webhook = match (values.url(), values.host_network()) {

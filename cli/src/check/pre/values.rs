@@ -13,8 +13,8 @@ const DEFAULTS: &str = include_str!("../../../../helm/values.yaml");
 #[derive(Clone, Debug)]
 pub(super) struct Values(Value);
 
-/// Reads files of values; a later one overrides an earlier one. helm's schema checks their types, so a value of another type counts as
-/// not set here.
+/// Reads files of values over the defaults of the chart; a later file overrides an earlier one. helm's schema checks their types, so a
+/// value of another type counts as not set here.
 ///
 /// # Errors
 /// A file cannot be read, or is no YAML.
@@ -30,7 +30,7 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Values, CliError> {
     Ok(Values(values))
 }
 
-/// Overrides values: maps are merged, everything else is replaced.
+/// Overrides `base` by `over`: maps are merged key by key, everything else is replaced.
 fn merge(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
@@ -68,7 +68,7 @@ impl Values {
         self.text("/webhook/url")
     }
 
-    /// Returns true if the admissions enforcer of AKS leaves the webhook configurations alone.
+    /// Returns true if an annotation of the webhook configurations disables the admissions enforcer of AKS for them.
     pub(super) fn enforcer_disabled(&self) -> bool {
         self.text("/webhook/configurationAnnotations/admissions.enforcer~1disabled") == "true"
     }
@@ -78,7 +78,7 @@ impl Values {
         self.0.pointer("/security/runAsUser").and_then(Value::as_i64)
     }
 
-    /// Returns the priority classes of the chart's pods; an empty name for none.
+    /// Returns the names of the priority classes of the chart's pods; an empty name for none.
     pub(super) fn classes(&self) -> BTreeSet<&str> {
         [self.text("/pods/priorityClassName")].into()
     }
@@ -88,13 +88,14 @@ impl Values {
         self.is_true("/priorityClassQuota/enabled")
     }
 
-    /// Returns the Lease of kube-scheduler, NAMESPACE/NAME, if the operator reads it: only for critical add-ons, which are off in a new
-    /// installation unless the value is true.
+    /// Returns the Lease of kube-scheduler, `NAMESPACE/NAME`, if the operator reads it: only for critical add-ons, which are off unless
+    /// a value enables them. Otherwise returns `None`.
     pub(super) fn scheduler_lease(&self) -> Option<&str> {
         self.is_true("/criticalAddons/enabled").then(|| self.text("/criticalAddons/schedulerLease"))
     }
 
-    /// Returns how the operator requests capacity from cluster autoscalers.
+    /// Returns the method by which the operator requests capacity from cluster autoscalers, such as `Placeholder`; `None` if it
+    /// requests none.
     pub(super) fn provisioning(&self) -> Option<&str> {
         Some(self.text("/provisioning/method")).filter(|method| *method != "off" && !method.is_empty())
     }
@@ -113,7 +114,7 @@ impl Values {
         self.0.pointer("/webhook/resources").cloned().unwrap_or_default()
     }
 
-    /// Returns the APIs that the chart needs with these values: path and resource.
+    /// Returns the APIs that the chart needs with these values: path of the API version, such as `/apis/policy/v1`, and resource.
     pub(super) fn apis(&self) -> Vec<(&'static str, &'static str)> {
         let mut needed = vec![
             ("/apis/admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations"),
