@@ -82,12 +82,12 @@ pub(crate) struct Api {
 }
 
 impl ClusterConnection {
-    /// Returns the namespace without a cluster: that of the flag, or `default`.
+    /// Returns the namespace of a command that reads no cluster: that of the flag, or `default`.
     pub(crate) fn namespace(&self) -> String {
         self.namespace.clone().unwrap_or_else(|| "default".to_owned())
     }
 
-    /// Creates the client; no request is sent yet. Must be called inside a runtime.
+    /// Creates the API client that the flags and the kubeconfig select; no request is sent yet. Must be called inside a tokio runtime.
     pub(crate) async fn api(&self) -> Result<Api, CliError> {
         // Installing the provider twice fails and has no effect.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -96,13 +96,13 @@ impl ClusterConnection {
         check_proxy(config.proxy_url.as_ref())?;
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-        let client = client::builder(config).map_err(|error| CliError::Kubeconfig(chain(&error)))?;
+        let client = client::builder(config).map_err(|error| CliError::Kubeconfig(message_with_causes(&error)))?;
         let client = client.with_layer(&LeaveOut).build();
         let giveway_namespace = self.giveway_namespace.clone();
         Ok(Api { client, timeout: self.request_timeout, namespace, server, giveway_namespace })
     }
 
-    /// Applies the flags that take precedence over the kubeconfig.
+    /// Overrides URL, token and impersonation in `config`, which is read from the kubeconfig, by the flags that are set.
     fn override_credentials(&self, config: &mut Config) {
         if let Some(url) = &self.server {
             config.cluster_url = url.clone();
@@ -121,7 +121,7 @@ impl ClusterConnection {
     /// Returns how to reach the API server: from the kubeconfig, with the context, cluster and user of the flags; without a kubeconfig from
     /// `--server`, or from the service account of the pod in which the command runs.
     async fn config(&self) -> Result<Config, CliError> {
-        let failed = |error: &dyn std::error::Error| CliError::Kubeconfig(chain(error));
+        let failed = |error: &dyn std::error::Error| CliError::Kubeconfig(message_with_causes(error));
         let chosen = self.context.is_some() || self.cluster.is_some() || self.user.is_some();
         let file = match &self.kubeconfig {
             Some(path) => Kubeconfig::read_from(path).map_err(|error| failed(&error))?,
@@ -141,7 +141,7 @@ impl ClusterConnection {
 }
 
 /// Result of a GET: 404 and 403 are answers, not errors.
-pub(crate) enum Got<T> {
+pub(crate) enum GetResult<T> {
     /// The object, or list.
     Found(T),
     /// 404.
@@ -186,24 +186,26 @@ impl Api {
         }
         // Without the right to read it, or after an uninstall, the default counts.
         let configuration = self.get::<Value>(CONFIGURATION).await;
-        let Ok(Got::Found(configuration)) = configuration else { return GIVEWAY_NAMESPACE.to_owned() };
+        let Ok(GetResult::Found(configuration)) = configuration else { return GIVEWAY_NAMESPACE.to_owned() };
         service_namespace(&configuration).unwrap_or(GIVEWAY_NAMESPACE).to_owned()
     }
 
-    /// Sends one GET. A missing object, an unknown kind and a missing permission are not errors.
-    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Got<T>, CliError> {
+    /// Sends one GET to this path of the API server. A missing object, an unknown kind and a missing permission are answers, not
+    /// errors.
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<GetResult<T>, CliError> {
         got(self.call(Method::GET, path, Vec::new()).await, path)
     }
 
-    /// Lists a page of the objects of a kind, in one namespace or in the whole cluster. `take` gets each as it arrives, with the fields that the command line reads. Returns the
-    /// token of the next page; empty after the last one.
+    /// Lists one page of the objects of a kind, in one namespace or in the whole cluster (`None`). `take` is called with each object as
+    /// it arrives, reduced to the fields that the command line reads. Returns the `continue` token of the next page, which is empty
+    /// after the last one.
     pub(crate) async fn page(
         &self,
         kind: &KindFields,
         namespace: Option<&str>,
         params: &ListParams,
         take: &mut impl FnMut(Value) -> Result<(), CliError>,
-    ) -> Result<Got<String>, CliError> {
+    ) -> Result<GetResult<String>, CliError> {
         let (path, mut taken) = (kind.path_in(namespace), Ok(()));
         let call = async {
             let mut page = ListPage::request(&self.client, &path, params).await?;
@@ -214,13 +216,13 @@ impl Api {
             }
             Ok::<_, kube::Error>(page.next_page().unwrap_or_default().to_owned())
         };
-        let next = self.limited(call).await;
+        let next = self.with_timeout(call).await;
         taken?;
-        got(next, &path)
+        get_result(next, &path)
     }
 
-    /// Returns a reader that lists and watches the objects of a kind: of those that the user may not read in the whole cluster, the ones in
-    /// `namespace`, if that is set.
+    /// Returns a reader that lists and watches the objects of a kind in the whole cluster, or, if the user may not read it there, in
+    /// `namespace` if that is set.
     pub(crate) fn follow(
         &self,
         kind: &'static KindFields,
@@ -230,8 +232,8 @@ impl Api {
         PermittedReader::new(self.client.clone(), kind, namespace, params)
     }
 
-    /// Returns how long the next object of a list that is followed may take.
-    pub(crate) fn patience(&self) -> Duration {
+    /// Returns how long to wait for the next object of a list in progress: the time of `--request-timeout`, or else 60 s.
+    pub(crate) fn object_timeout(&self) -> Duration {
         if self.timeout.is_zero() { PATIENCE } else { self.timeout }
     }
 
@@ -246,13 +248,13 @@ impl Api {
         self.call(method, path, body).await
     }
 
-    /// Deletes the object at a path, if it meets these preconditions (`uid`, `resourceVersion`).
+    /// Deletes the object at this path, if it meets these preconditions (`uid`, `resourceVersion`).
     pub(crate) async fn delete(&self, path: &str, preconditions: &Value) -> Result<(), RequestError> {
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
         self.send::<Value>(Method::DELETE, path, &options).await.map(|_| ())
     }
 
-    /// Changes the object at a path by a JSON merge patch, and returns it as it is stored then.
+    /// Changes the object at this path by a JSON merge patch, and returns it as it is stored then.
     pub(crate) async fn merge<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -262,7 +264,7 @@ impl Api {
         self.request(Method::PATCH, path, "application/merge-patch+json", patch).await
     }
 
-    /// Changes or creates the object at a path by server-side apply, and returns it as it is stored then.
+    /// Changes or creates the object at this path by server-side apply, and returns it as it is stored then.
     pub(crate) async fn apply<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -272,7 +274,7 @@ impl Api {
         self.request(Method::PATCH, path, "application/apply-patch+yaml", object).await
     }
 
-    /// Sends one request with the bytes of JSON as its body, and decodes the object in the answer.
+    /// Sends one request whose body is already encoded as JSON (empty for none), and decodes the object in the answer.
     pub(crate) async fn call<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -282,7 +284,8 @@ impl Api {
         self.request(method, path, "application/json", body).await
     }
 
-    /// Sends one request whose body has the type `content`. It is stopped after the time of `--request-timeout`.
+    /// Sends one request whose body has the content type `content`, and decodes the object in the answer. It fails after the time of
+    /// `--request-timeout`.
     async fn request<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -292,11 +295,11 @@ impl Api {
     ) -> Result<T, RequestError> {
         let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, content).body(body);
         let request = request.map_err(|error| RequestError::Failed(error.to_string()))?;
-        self.limited(self.client.request::<T>(request)).await
+        self.with_timeout(self.client.request::<T>(request)).await
     }
 
-    /// Waits for an answer, at most for the time of `--request-timeout`.
-    async fn limited<T>(&self, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, RequestError> {
+    /// Waits for the answer to a request, at most for the time of `--request-timeout`.
+    async fn with_timeout<T>(&self, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, RequestError> {
         let answer = if self.timeout.is_zero() {
             call.await
         } else {
@@ -308,15 +311,17 @@ impl Api {
 }
 
 impl From<kube::Error> for RequestError {
+    /// Separates a rejection by the API server from other failures of a request.
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::Refused(status),
-            other => Self::Failed(chain(&other)),
+            other => Self::Failed(message_with_causes(&other)),
         }
     }
 }
 
-/// Rejects credentials for a SOCKS proxy: they would not be sent, and the proxy would answer that it accepts no method.
+/// Returns an error if the URL of a SOCKS proxy has a user and password: they would not be sent, and the proxy would answer that it
+/// accepts no method.
 fn check_proxy(url: Option<&Uri>) -> Result<(), CliError> {
     let socks = url.filter(|url| url.scheme_str() == Some("socks5")).and_then(Uri::authority);
     match socks.and_then(|authority| authority.as_str().rsplit_once('@')) {
@@ -328,25 +333,25 @@ fn check_proxy(url: Option<&Uri>) -> Result<(), CliError> {
     }
 }
 
-/// Returns the namespace of the Service in a webhook configuration, or `None` if it calls a URL.
+/// Returns the namespace of the Service in a webhook configuration; `None` if its webhooks call a URL.
 fn service_namespace(configuration: &Value) -> Option<&str> {
     let mut webhooks = configuration["webhooks"].as_array()?.iter();
     let found = webhooks.find_map(|webhook| webhook["clientConfig"]["service"]["namespace"].as_str());
     found.filter(|name| giveway_crds::names::is_label(name))
 }
 
-/// Returns the result of a GET at `path`: the answers 404 and 403 are no errors.
-fn got<T>(answer: Result<T, RequestError>, path: &str) -> Result<Got<T>, CliError> {
+/// Returns the result of a GET at `path`, for which the answers 404 and 403 are no errors.
+fn get_result<T>(answer: Result<T, RequestError>, path: &str) -> Result<GetResult<T>, CliError> {
     match answer {
-        Ok(value) => Ok(Got::Found(value)),
-        Err(RequestError::Refused(status)) if status.code == 404 => Ok(Got::Missing),
-        Err(RequestError::Refused(status)) if status.code == 403 => Ok(Got::Forbidden(status.message)),
+        Ok(value) => Ok(GetResult::Found(value)),
+        Err(RequestError::Refused(status)) if status.code == 404 => Ok(GetResult::Missing),
+        Err(RequestError::Refused(status)) if status.code == 403 => Ok(GetResult::Forbidden(status.message)),
         Err(error) => Err(CliError::Cluster { what: format!("GET {path}"), problem: error.to_string() }),
     }
 }
 
 /// Returns an error's message with the messages of all its causes.
-fn chain(error: &dyn std::error::Error) -> String {
+fn message_with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -359,8 +364,8 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Returns the path of a page with at most `limit` objects; `next` is the `continue` token of the previous page, empty
-/// for the first one.
+/// Returns the path that lists one page of at most `limit` objects at `path`; `next` is the `continue` token of the previous page,
+/// empty for the first page.
 pub(crate) fn page_of(path: &str, limit: usize, next: &str) -> String {
     let and = if path.contains('?') { '&' } else { '?' };
     let first = format!("{path}{and}limit={limit}");
@@ -381,7 +386,7 @@ fn server(text: &str) -> Result<Uri, String> {
     url.filter(has_host).ok_or_else(|| "must be a URL, such as https://10.0.0.1:6443".to_owned())
 }
 
-/// Reads a duration as kubectl does: `0`, `30`, `500ms`, `1s`, `2m`, `3h`.
+/// Parses a duration as kubectl does: `0`, `30`, `500ms`, `1s`, `2m`, `3h`. The error says what is valid.
 fn duration(text: &str) -> Result<Duration, String> {
     let problem = || "must be a number of seconds, or a number with a unit: 500ms, 1s, 2m or 3h".to_owned();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

@@ -10,10 +10,10 @@ use giveway_planner::model::Pod;
 use giveway_planner::rescue::{Eviction, can_taint, is_shortened, room_for, taint};
 use giveway_planner::{ObjectKey, Preemptor, Rescue, Strategy, rescue};
 
-/// Returns the answer for an existing pod.
+/// Returns what `plan --critical` prints for the pod `key`.
 ///
 /// # Errors
-/// The pod is not a critical add-on.
+/// The pod does not exist or is not a critical add-on.
 pub(crate) fn plan(world: &World, key: &ObjectKey) -> Result<PlanAnswer, CliError> {
     let pod = world.cluster.pod(key).filter(|pod| world.addons.evicts_for(pod));
     let pod = pod.ok_or_else(|| CliError::NotCritical { file: world.source.clone(), why: not_critical(world, key) })?;
@@ -49,7 +49,7 @@ pub(crate) fn decide(world: &World, pod: &Pod) -> PlanAnswer {
     answer
 }
 
-/// Fills in the answer with the plan for a critical add-on.
+/// Sets the fields of `answer` from the plan `eviction`, which evicts pods for the critical add-on `pod`.
 fn fill_in_plan(answer: &mut PlanAnswer, world: &World, pod: &Pod, eviction: &Eviction) {
     answer.fill_from_plan(world, &eviction.plan);
     let step = eviction.step;
@@ -63,25 +63,26 @@ fn fill_in_plan(answer: &mut PlanAnswer, world: &World, pod: &Pod, eviction: &Ev
     );
     for (line, victim) in answer.victims.iter_mut().zip(&eviction.plan.victims) {
         let pods = victim.pods.iter().filter_map(|pod| world.cluster.pod(&pod.key));
-        line.graces = pods.map(grace).collect();
+        line.graces = pods.map(grace_line).collect();
     }
     answer.critical_addon = Some(RescueLine {
         step: step.number(),
         means: step.means(),
         taint,
-        kept: kept(pod, &node, taint),
+        kept: reservation_sentence(pod, &node, taint),
         shortened_graces: eviction.shortened,
     });
 }
 
-/// Returns the pod's grace period, and the one with which it is evicted.
-fn grace(pod: &Pod) -> GraceLine {
+/// Returns the pod's termination grace period, and the one with which it is evicted for a critical add-on.
+fn grace_line(pod: &Pod) -> GraceLine {
     let given = if is_shortened(pod) { critical::LONGEST_GRACE } else { pod.grace };
     GraceLine { pod: pod.key.to_string(), seconds: pod.grace, given }
 }
 
-/// Returns how the capacity is reserved while the victims terminate, as a sentence.
-fn kept(pod: &Pod, node: &str, tainted: bool) -> String {
+/// Returns a sentence about how capacity on `node` is reserved for `pod` while the victims terminate: by a taint if `tainted`,
+/// otherwise by a nomination, with the reason.
+fn reservation_sentence(pod: &Pod, node: &str, tainted: bool) -> String {
     let uid = if pod.uid.is_empty() { "UID" } else { pod.uid.as_str() };
     let taint_text = format!("CriticalAddonsOnly={uid}:NoSchedule");
     if tainted {
@@ -94,7 +95,7 @@ fn kept(pod: &Pod, node: &str, tainted: bool) -> String {
     format!("It is nominated to node {node}, without a taint, because {why}.")
 }
 
-/// Returns why the pod is not a pending pod that is decided on its own.
+/// Returns a sentence why no pod is evicted for this critical add-on: it has ended, has a node, is a member of a group or is gated.
 fn not_waiting(world: &World, pod: &Pod) -> String {
     match (&pod.node, world.cluster.group_of(pod)) {
         _ if !pod.live() => "It has finished or is terminating: no pod is evicted for it.".to_owned(),
@@ -104,7 +105,8 @@ fn not_waiting(world: &World, pod: &Pod) -> String {
     }
 }
 
-/// Returns notes about conditions for which the operator would not evict for this pod now.
+/// Returns notes about conditions under which the operator would not evict for this critical add-on now, such as a plan for another
+/// one.
 fn notes(world: &World, pod: &Pod) -> Vec<String> {
     let mut notes = Vec::new();
     if pod.bound() || !pod.live() {

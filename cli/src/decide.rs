@@ -21,7 +21,8 @@ pub(crate) struct DecisionOutcome {
 }
 
 impl DecisionOutcome {
-    /// Decides on the current world; [`Decision::Nothing`] for a group in a namespace whose groups are not served.
+    /// Makes the planner's decision for a preemptor and the present objects of the cluster. It is [`Decision::Nothing`] for a group in
+    /// a namespace whose groups are not served.
     fn new(world: &World, preemptor: &Preemptor, context: &Context) -> Self {
         let decision = match world.is_unserved(preemptor) {
             true => Decision::Nothing,
@@ -35,13 +36,14 @@ impl DecisionOutcome {
     }
 }
 
-/// Makes one decision for one preemptor on the current world.
+/// Makes the planner's decision for one preemptor and the present objects of the cluster.
 pub(crate) fn once(world: &World, preemptor: &Preemptor, strategy: Strategy) -> DecisionOutcome {
     DecisionOutcome::new(world, preemptor, &world.context(preemptor, strategy))
 }
 
-/// Returns the sort key of the operator's order: priority, then age, then name.
-pub(crate) fn turn(world: &World, preemptor: &Preemptor) -> (Reverse<i32>, i64, Preemptor) {
+/// Returns the sort key of the order in which the operator decides for preemptors: the highest priority first, then the oldest, then by
+/// name.
+pub(crate) fn decision_order(world: &World, preemptor: &Preemptor) -> (Reverse<i32>, i64, Preemptor) {
     let created = match preemptor {
         Preemptor::Group(key) => world.cluster.group(key).and_then(|group| group.created),
         Preemptor::Pod(key) => world.cluster.pod(key).and_then(|pod| pod.created),
@@ -49,15 +51,14 @@ pub(crate) fn turn(world: &World, preemptor: &Preemptor) -> (Reverse<i32>, i64, 
     (Reverse(world.priority(preemptor)), created.unwrap_or(i64::MAX), preemptor.clone())
 }
 
-/// Makes decisions for all preemptors in the operator's order. Pods that fit are bound;
-/// a plan reserves its capacity against the later decisions. Members of a group that do not fit together with the
-/// others are the next preemptor.
+/// Makes decisions for all preemptors in the operator's order, and returns them. Pods that fit count as bound in the later decisions,
+/// and the capacity of a plan as reserved. If not all members of a group fit, another decision is made for the rest.
 pub(crate) fn in_turn(
     mut world: World,
     mut preemptors: Vec<Preemptor>,
     strategy: Strategy,
 ) -> Result<Vec<DecisionOutcome>, CliError> {
-    preemptors.sort_by_cached_key(|preemptor| turn(&world, preemptor));
+    preemptors.sort_by_cached_key(|preemptor| decision_order(&world, preemptor));
     let mut departing = Vec::new();
     let mut outcomes = Vec::new();
     for preemptor in preemptors {
@@ -89,7 +90,7 @@ pub(crate) fn in_turn(
     Ok(outcomes)
 }
 
-/// Binds the placed pods, so that later decisions count them.
+/// Binds the placed pods in `world`, so that later decisions count them.
 fn bind(world: &mut World, placements: &[Placement]) -> Result<(), CliError> {
     for placement in placements {
         let key: &ObjectKey = &placement.pod;

@@ -81,7 +81,7 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// Returns the exit status: 2 for invalid input, 1 for everything else.
+    /// Returns the exit status of the command: 2 for invalid input, 1 for everything else.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::Kubeconfig(_)
@@ -96,12 +96,12 @@ impl CliError {
         }
     }
 
-    /// Returns true if the reader of the output closed the pipe, as `head` does.
+    /// Returns true if standard output could not be written because its reader closed the pipe, as `head` does.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Write { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe)
     }
 
-    /// Creates the error of writing on standard output.
+    /// Creates the error that standard output could not be written, because of `source`.
     pub(crate) fn stdout(source: std::io::Error) -> Self {
         Self::Write { file: "standard output".to_owned(), source }
     }

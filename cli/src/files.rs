@@ -18,7 +18,7 @@ const LARGE: u64 = 64 << 20;
 /// Size of the pieces of a stream, in bytes.
 const PIECE: usize = 1 << 20;
 
-/// Returns the name of a file in messages; `-` is standard input.
+/// Returns how messages name a file: by its path, or as `standard input` for `-`.
 pub(crate) fn title(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
@@ -28,7 +28,7 @@ fn open(path: &Path) -> std::io::Result<Box<dyn Read>> {
     if path == Path::new("-") { Ok(Box::new(std::io::stdin())) } else { Ok(Box::new(std::fs::File::open(path)?)) }
 }
 
-/// Reads a file; `-` is standard input. Returns its name for messages, and its text.
+/// Reads a file; `-` is standard input. Returns the name of the file for messages, and its text.
 pub(crate) fn read_text(path: &Path) -> Result<(String, String), CliError> {
     let (file, mut text) = (title(path), String::new());
     match open(path).and_then(|mut reader| reader.read_to_string(&mut text)) {
@@ -37,17 +37,17 @@ pub(crate) fn read_text(path: &Path) -> Result<(String, String), CliError> {
     }
 }
 
-/// Reads files in this order, each as [`read_text`] does.
+/// Reads files in this order. Returns for each the name of the file for messages, and its text.
 pub(crate) fn read_texts(paths: &[PathBuf]) -> Result<Vec<(String, String)>, CliError> {
     paths.iter().map(|path| read_text(path)).collect()
 }
 
-/// Parses a text in JSON or in YAML, which may have several documents. `file` is its name in errors.
+/// Parses a text in JSON or in YAML, which may have several documents. `file` is the name of its file for errors.
 pub(crate) fn documents(file: &str, text: &str) -> Result<Vec<Value>, CliError> {
     parsed(file, text)
 }
 
-/// Parses all documents of a text, as JSON or YAML.
+/// Parses all documents of a text, as JSON or YAML. `file` is the name of its file for errors.
 fn parsed<T: DeserializeOwned>(file: &str, text: &str) -> Result<Vec<T>, CliError> {
     let too_deep = || CliError::TooDeep { file: file.to_owned() };
     if nesting::is_too_deep(text.as_bytes()) {
@@ -71,12 +71,12 @@ fn parsed<T: DeserializeOwned>(file: &str, text: &str) -> Result<Vec<T>, CliErro
     })
 }
 
-/// Returns true if a text may be JSON.
+/// Returns true if a text may be JSON: it begins with a brace or bracket.
 fn is_json(text: &[u8]) -> bool {
     matches!(text.trim_ascii_start(), [b'{' | b'[', ..])
 }
 
-/// Reads a snapshot: `take` gets each object, with the fields that the planner reads.
+/// Reads a snapshot, and calls `take` with each object, reduced to the fields that the planner reads.
 pub(crate) fn each(path: &Path, take: impl FnMut(Value) -> Result<(), CliError>) -> Result<(), CliError> {
     let file = title(path);
     match open(path) {
@@ -94,7 +94,8 @@ struct Stream<'f, R> {
 }
 
 impl<R: Read> Stream<'_, R> {
-    /// Calls a function with each document, or with each item of a large list, without holding all of them in memory.
+    /// Calls `take` with each object of the snapshot. Objects of a large text in JSON are read one by one, so that not all of them are
+    /// in memory.
     fn each(mut self, mut take: impl FnMut(Value) -> Result<(), CliError>) -> Result<(), CliError> {
         let file = self.file;
         let failed = |source| CliError::Read { file: file.to_owned(), source };
@@ -119,14 +120,15 @@ impl<R: Read> Stream<'_, R> {
     }
 }
 
-/// Returns true if the first line of a longer text is a complete document: each line is one.
+/// Returns true if the first line of the text that begins with `start` is a complete document, so that each line is one (JSON lines).
 fn has_a_document_in_its_first_line(start: &[u8]) -> bool {
     let start = start.trim_ascii_start();
     let end = start.iter().position(|byte| *byte == b'\n');
     end.and_then(|end| start.get(..end)).is_some_and(|line| serde_json::from_slice::<IgnoredAny>(line).is_ok())
 }
 
-/// Returns the objects of documents: the items of Lists, and, if there are several documents, objects.
+/// Returns the objects in the documents of a file. A single document must be a List, whose items are returned; several ones may be
+/// objects or Lists.
 fn objects(file: &str, mut documents: Vec<Value>) -> Result<Vec<Value>, CliError> {
     documents.retain(|document| !document.is_null());
     if documents.len() <= 1 {
@@ -147,7 +149,8 @@ fn objects(file: &str, mut documents: Vec<Value>) -> Result<Vec<Value>, CliError
     Ok(found)
 }
 
-/// Delivers a document that is one of several: an object, or the items of a List.
+/// Calls `take` with the object in one of several documents, or with the items of a List. `place` names the document in errors, such as
+/// `document 2`.
 fn add_document(
     file: &str,
     place: &str,
@@ -169,7 +172,7 @@ fn add_document(
     }
 }
 
-/// Returns the items of a List, or the document if it is none.
+/// Returns the items of a List, or as the error the document, if it is no List.
 fn items_of(mut document: Value) -> Result<Vec<Value>, Value> {
     if document["kind"] != "List" {
         return Err(document);
@@ -189,7 +192,8 @@ fn kind_of(document: &Value) -> String {
     }
 }
 
-/// Reads JSON lines: each is an object or a List.
+/// Reads JSON lines, of which each is an object or a List, and calls `take` with each object. `file` is the name of the file for
+/// errors.
 fn lines(
     file: &str,
     mut reader: impl BufRead,
@@ -216,7 +220,7 @@ fn lines(
 }
 
 /// Reads the items of a `List` of Kubernetes in JSON one by one, and calls `take` with each. `is_plain_list` is true if the text begins
-/// with `[`, which is an error.
+/// with `[`, which is an error. `file` is the name of the file for errors.
 fn list(
     file: &str,
     mut reader: impl Read,
@@ -254,7 +258,8 @@ fn list(
     if kind == "List" { Ok(()) } else { Err(CliError::NotAList { file: file.to_owned(), kind }) }
 }
 
-/// Rejects a value that is not an object with `apiVersion`, `kind` and name.
+/// Returns an error if a value is not an object with `apiVersion`, `kind` and name. `place` returns the position of the value in the
+/// file for the error, such as `items[3]`.
 pub(crate) fn check(item: &Value, file: &str, place: impl Fn() -> String) -> Result<(), CliError> {
     for (field, value) in
         [("apiVersion", &item["apiVersion"]), ("kind", &item["kind"]), ("metadata.name", &item["metadata"]["name"])]

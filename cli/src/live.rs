@@ -1,6 +1,6 @@
 //! Reads what the planner needs from the API server: lists, page by page, whose objects are decoded one by one while they arrive.
 
-use crate::connect::{Api, Got};
+use crate::connect::{Api, GetResult};
 use crate::error::CliError;
 use crate::role::ChartRole;
 use giveway_cluster::objects::KindFields;
@@ -142,8 +142,8 @@ pub(crate) fn not_installed(kind: &KindFields) -> String {
 /// served; a missing permission to list native PodGroups is reported only if a version is served.
 pub(crate) async fn native_groups(api: &Api) -> Result<Option<&'static KindFields>, CliError> {
     for kind in &NATIVE_GROUPS {
-        let served: Got<APIResourceList> = api.get(&format!("/apis/{}", kind.api_version)).await?;
-        if let Got::Found(list) = served
+        let served: GetResult<APIResourceList> = api.get(&format!("/apis/{}", kind.api_version)).await?;
+        if let GetResult::Found(list) = served
             && list.resources.iter().any(|resource| resource.name == native::PLURAL)
         {
             return Ok(Some(kind));
@@ -184,24 +184,26 @@ async fn list(
     loop {
         let failed = |problem: String| CliError::Cluster { what: format!("GET {}", kind.path()), problem };
         let next = match (api.page(kind, namespace, &params, take).await?, fallback) {
-            (Got::Found(next), _) => next,
-            (Got::Missing, _) if may_be_missing(kind) => return Ok(false),
-            (Got::Forbidden(_), Fallback::Namespace(own)) if namespace.is_none() && is_namespaced(kind) => {
+            (GetResult::Found(next), _) => next,
+            (GetResult::Missing, _) if may_be_missing(kind) => return Ok(false),
+            (GetResult::Forbidden(_), Fallback::Namespace(own)) if namespace.is_none() && is_namespaced(kind) => {
                 namespace = Some(own);
                 params.continue_token = None;
                 continue;
             }
-            (Got::Forbidden(_), Fallback::Namespace(_)) => {
+            (GetResult::Forbidden(_), Fallback::Namespace(_)) => {
                 unseen.everywhere.push(plural(kind));
                 return Ok(true);
             }
-            (Got::Forbidden(problem), Fallback::None) if !NECESSARY.contains(&kind.kind) => {
+            (GetResult::Forbidden(problem), Fallback::None) if !NECESSARY.contains(&kind.kind) => {
                 let problem = ChartRole::Planner.explain(&problem);
                 notes.push(format!("You may not list {}, so none is known: {problem}", plural(kind)));
                 return Ok(true);
             }
-            (Got::Missing, _) => return Err(failed("the API server does not know this kind".to_owned())),
-            (Got::Forbidden(problem), Fallback::None) => return Err(failed(ChartRole::Planner.explain(&problem))),
+            (GetResult::Missing, _) => return Err(failed("the API server does not know this kind".to_owned())),
+            (GetResult::Forbidden(problem), Fallback::None) => {
+                return Err(failed(ChartRole::Planner.explain(&problem)));
+            }
         };
         if next.is_empty() {
             unseen.elsewhere.extend(namespace.map(|_| plural(kind)));

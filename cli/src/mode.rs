@@ -2,7 +2,7 @@
 //! permission it needs.
 
 use crate::args::mode::ModeArgs;
-use crate::connect::{Api, ClusterConnection, Got, RequestError, block_on};
+use crate::connect::{Api, ClusterConnection, GetResult, RequestError, block_on};
 use crate::error::CliError;
 use crate::output;
 use crate::role::ChartRole;
@@ -112,9 +112,9 @@ async fn look(api: &Api, namespace: &str) -> [Look; 2] {
     let deployment = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{OPERATOR}");
     let lease = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{LEASE}");
     let exists = |got| match got {
-        Ok(Got::Found(_)) => Some(true),
-        Ok(Got::Missing) => Some(false),
-        Ok(Got::Forbidden(_)) | Err(_) => None,
+        Ok(GetResult::Found(_)) => Some(true),
+        Ok(GetResult::Missing) => Some(false),
+        Ok(GetResult::Forbidden(_)) | Err(_) => None,
     };
     [exists(api.get::<Value>(&deployment).await), exists(api.get::<Value>(&lease).await)]
 }

@@ -14,7 +14,7 @@ use crate::args::{AdoptArgs, ChangeFlags, ReleaseArgs};
 use crate::connect::{ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::job;
-use crate::output::Telling;
+use crate::output::Printer;
 use crate::role::ChartRole;
 use form::ClassChange;
 use giveway_crds::priority::SYSTEM_PREFIX;
@@ -56,18 +56,18 @@ async fn change_all(
         Some(names) => names.clone(),
         None => managed(&store).await?,
     };
-    let mut telling = Telling::default();
+    let mut printer = Printer::default();
     if names.is_empty() {
-        telling.say("No PriorityClass is managed.\n");
+        printer.print("No PriorityClass is managed.\n");
     }
     let mut status = 0;
     for name in &names {
         match change_one(&store, change, name, flags.dry_run).await {
-            Ok(text) => telling.say(&text),
+            Ok(text) => printer.print(&text),
             Err(error) => status = status.max(crate::complain(&error)),
         }
     }
-    telling.end()?;
+    printer.finish()?;
     Ok(status)
 }
 

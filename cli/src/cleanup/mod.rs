@@ -6,10 +6,10 @@ mod traces;
 
 use crate::adopt::store::ClassStore;
 use crate::args::cleanup::CleanAllArgs;
-use crate::connect::{Api, ClusterConnection, Got, RequestError, block_on};
+use crate::connect::{Api, ClusterConnection, GetResult, RequestError, block_on};
 use crate::error::CliError;
 use crate::job;
-use crate::output::{self, Telling};
+use crate::output::{self, Printer};
 use crate::taints::{self, store};
 use futures::{StreamExt as _, stream};
 use giveway_crds::keys::GROUP;
@@ -57,7 +57,7 @@ const AUTHORITY: &str = "giveway-webhook-authority";
 /// Field manager of the operator.
 const OPERATOR: &str = "giveway-operator";
 
-/// Checks that no operator runs, cleans and prints. Returns the exit status.
+/// Runs `kubectl giveway cleanup all`: checks that no operator runs, removes what Giveway left, and prints it. Returns the exit status.
 pub(crate) fn run(args: &CleanAllArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     block_on(async {
         let namespace = connection.api().await?.giveway_namespace().await;
@@ -66,31 +66,32 @@ pub(crate) fn run(args: &CleanAllArgs, connection: &ClusterConnection) -> Result
     })
 }
 
-/// Removes what Giveway left on all objects. Returns the exit status.
+/// Removes what Giveway left on all objects, and prints it; a dry run only prints. Returns the exit status.
 async fn clean(args: &CleanAllArgs, namespace: &str, connection: &ClusterConnection) -> Result<u8, CliError> {
-    let mut telling = Telling::default();
+    let mut printer = Printer::default();
     let api = connection.api().await?;
     if args.dry_run {
-        tell_what_helm_does(&api, namespace, &mut telling).await?;
+        print_what_helm_does(&api, namespace, &mut printer).await?;
     } else if !args.force {
         no_operator_runs(&api, namespace).await?;
     }
-    let taints = taints::all(connection.api().await?, args.dry_run, &mut telling).await?;
-    let mut sweep = Sweep { api: &api, dry_run: args.dry_run, status: taints, done: 0, telling: &mut telling };
+    let taints = taints::all(connection.api().await?, args.dry_run, &mut printer).await?;
+    let mut sweep = Sweep { api: &api, dry_run: args.dry_run, status: taints, done: 0, printer: &mut printer };
     // Pods are cleaned last: there may be more of them than the Job's deadline permits.
-    sweep.all(GROUPS, traces::of_group).await?;
-    sweep.all(REQUESTS, traces::of_request).await?;
-    sweep.made_by_the_operator(namespace).await?;
-    sweep.all(PODS, |pod| traces::of_pod(pod, args.ungate_pods)).await?;
+    sweep.clean_all(GROUPS, traces::of_group).await?;
+    sweep.clean_all(REQUESTS, traces::of_request).await?;
+    sweep.delete_operator_objects(namespace).await?;
+    sweep.clean_all(PODS, |pod| traces::of_pod(pod, args.ungate_pods)).await?;
     let Sweep { status, done, .. } = sweep;
     if done == 0 {
-        telling.say("No pod or group has anything of Giveway's.\n");
+        printer.print("No pod or group has anything of Giveway's.\n");
     }
-    telling.end()?;
+    printer.finish()?;
     Ok(status)
 }
 
-/// Returns an error if an operator is to run in any namespace, according to Deployments, or leads, according to the Lease.
+/// Returns an error if an operator runs: the Deployment of one in any namespace has replicas, or the Lease in `namespace` has a holder
+/// and has not expired.
 async fn no_operator_runs(api: &Api, namespace: &str) -> Result<(), CliError> {
     let selector = "labelSelector=app.kubernetes.io%2Fname%3Dgiveway%2Capp.kubernetes.io%2Fcomponent%3Doperator";
     let deployments = store::list(api, &format!("/apis/apps/v1/deployments?{selector}")).await?.unwrap_or_default();
@@ -105,13 +106,13 @@ async fn no_operator_runs(api: &Api, namespace: &str) -> Result<(), CliError> {
     }
 }
 
-/// Returns the sentence that an operator leads, if the Lease in `namespace` has a holder and has not expired.
+/// Returns a sentence that an operator is the leader, if the Lease in `namespace` has a holder and has not expired; otherwise `None`.
 async fn leading_operator(api: &Api, namespace: &str) -> Result<Option<String>, CliError> {
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{LEASE}");
     let found: Lease = match api.get(&path).await? {
-        Got::Found(lease) => lease,
-        Got::Missing => return Ok(None),
-        Got::Forbidden(problem) => return Err(CliError::Cluster { what: format!("GET {path}"), problem }),
+        GetResult::Found(lease) => lease,
+        GetResult::Missing => return Ok(None),
+        GetResult::Forbidden(problem) => return Err(CliError::Cluster { what: format!("GET {path}"), problem }),
     };
     Ok(leader(&found, Timestamp::now()).map(|(holder, age)| {
         format!(
@@ -120,7 +121,7 @@ async fn leading_operator(api: &Api, namespace: &str) -> Result<Option<String>, 
     }))
 }
 
-/// Returns the holder of this Lease and the seconds since its renewal, or `None` if the Lease has expired.
+/// Returns the holder of this Lease and the seconds since its renewal, or `None` if it has no holder or has expired.
 fn leader(lease: &Lease, now: Timestamp) -> Option<(&str, i64)> {
     let spec = lease.spec.as_ref()?;
     let holder = spec.holder_identity.as_deref().filter(|holder| !holder.is_empty())?;
@@ -128,13 +129,13 @@ fn leader(lease: &Lease, now: Timestamp) -> Option<(&str, i64)> {
     (age <= i64::from(spec.lease_duration_seconds?)).then_some((holder, age.max(0)))
 }
 
-/// Prints what helm deletes and which PriorityClasses its first Job releases to kube-scheduler.
-async fn tell_what_helm_does(api: &Api, namespace: &str, telling: &mut Telling) -> Result<(), CliError> {
+/// Prints which objects `helm uninstall` would delete or keep, and which PriorityClasses its first Job would release to kube-scheduler.
+async fn print_what_helm_does(api: &Api, namespace: &str, printer: &mut Printer) -> Result<(), CliError> {
     let store = ClassStore { api, namespace };
     let failed =
         |error: RequestError| CliError::Cluster { what: "priorityclasses".to_owned(), problem: error.to_string() };
     for class in store.annotated().await.map_err(failed)? {
-        telling.say(&format!("priorityclass/{class}: would be given back to kube-scheduler\n"));
+        printer.print(&format!("priorityclass/{class}: would be given back to kube-scheduler\n"));
     }
     for (kind, path) in OF_THE_CHART {
         let path = format!("{path}?labelSelector=app.kubernetes.io%2Fname%3Dgiveway");
@@ -142,13 +143,13 @@ async fn tell_what_helm_does(api: &Api, namespace: &str, telling: &mut Telling) 
             // One Role, and the dashboard if configured, is in another namespace.
             let elsewhere = object["metadata"]["namespace"].as_str().filter(|one| *one != namespace);
             let place = elsewhere.map(|namespace| format!("{namespace}/")).unwrap_or_default();
-            telling.say(&format!("{kind}/{place}{}: would be deleted\n", name(&object)));
+            printer.print(&format!("{kind}/{place}{}: would be deleted\n", name(&object)));
         }
     }
     let authority = format!("/api/v1/namespaces/{namespace}/secrets/{AUTHORITY}");
-    if let Ok(Got::Found(_)) = api.get::<Value>(&authority).await {
-        telling
-            .say(&format!("secret/{AUTHORITY}: stays, where cert-manager does not delete it with its Certificate\n"));
+    if let Ok(GetResult::Found(_)) = api.get::<Value>(&authority).await {
+        printer
+            .print(&format!("secret/{AUTHORITY}: stays, where cert-manager does not delete it with its Certificate\n"));
     }
     let kinds = store::list(api, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions").await?.unwrap_or_default();
     for kind in kinds.iter().filter(|kind| kind["spec"]["group"] == GROUP) {
@@ -164,29 +165,30 @@ async fn tell_what_helm_does(api: &Api, namespace: &str, telling: &mut Telling) 
             || metadata["labels"]["app.kubernetes.io/managed-by"] != "Helm";
         let fate = if kept { "stays" } else { "would be deleted" };
         let objects = counted(objects, "object", "objects");
-        telling.say(&format!("customresourcedefinition/{}: {fate}, with {objects}\n", name(kind)));
+        printer.print(&format!("customresourcedefinition/{}: {fate}, with {objects}\n", name(kind)));
     }
     Ok(())
 }
 
-/// Cleans objects. A failure for one object does not stop the others.
+/// Removes what Giveway left, one kind of objects after another. A failure for one object does not stop the others.
 struct Sweep<'a> {
     api: &'a Api,
     dry_run: bool,
     status: u8,
     done: usize,
-    telling: &'a mut Telling,
+    printer: &'a mut Printer,
 }
 
 impl Sweep<'_> {
-    /// Cleans all objects of a kind. `cleaning` says what is removed of each.
-    async fn all(&mut self, kind: &str, cleaning: impl Fn(&Value) -> Cleaning) -> Result<(), CliError> {
+    /// Removes what Giveway left on all objects of a kind, and prints it. `list_path` is the API path that lists the objects;
+    /// `cleaning` returns what is removed from one of them.
+    async fn clean_all(&mut self, list_path: &str, cleaning: impl Fn(&Value) -> Cleaning) -> Result<(), CliError> {
         let marked = |object: Value| (!cleaning(&object).found.is_empty()).then(|| traces::part_of(object));
-        let objects = store::list_of(self.api, kind, marked).await?.unwrap_or_default();
+        let objects = store::list_of(self.api, list_path, marked).await?.unwrap_or_default();
         let (api, dry_run, cleaning) = (self.api, self.dry_run, &cleaning);
         let cleaned = objects.into_iter().map(|object| async move {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-            let (root, plural) = kind.rsplit_once('/').unwrap_or_default();
+            let (root, plural) = list_path.rsplit_once('/').unwrap_or_default();
             let path = format!("{root}/namespaces/{namespace}/{plural}/{}", name(&object));
             let object_name = format!("{}/{namespace}/{}", plural.trim_end_matches('s'), name(&object));
             let found =
@@ -196,7 +198,7 @@ impl Sweep<'_> {
         let mut cleaned = stream::iter(cleaned).buffered(AT_ONCE);
         while let Some((object_name, found)) = cleaned.next().await {
             match found {
-                Ok(found) => self.tell(&object_name, &found),
+                Ok(found) => self.print_leftovers(&object_name, &found),
                 Err(error) => {
                     let error = CliError::Cluster { what: object_name, problem: error.to_string() };
                     self.status = self.status.max(crate::complain(&error));
@@ -206,8 +208,9 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Counts and prints what Giveway added to `object`, which is its kind and name: whether it is removed, or why not.
-    fn tell(&mut self, object: &str, found: &[Leftover]) {
+    /// Counts and prints what Giveway added to one object, and whether it is removed or why not. `object` is its kind, namespace and
+    /// name.
+    fn print_leftovers(&mut self, object: &str, found: &[Leftover]) {
         self.done += found.len();
         let removed = if self.dry_run { "would be removed" } else { "removed" };
         let mut text = String::new();
@@ -221,15 +224,15 @@ impl Sweep<'_> {
                 Leftover::Nomination(node) => format!("{object}: nomination to node {node} {removed}\n"),
                 Leftover::Annotation(key) => format!("{object}: annotation {key} {removed}\n"),
                 Leftover::Finalizer => format!("{object}: finalizer {removed}\n"),
-                Leftover::KeepsRoom => format!("{object}: it reserves capacity for a gang: {removed}\n"),
+                Leftover::ReservesCapacity => format!("{object}: it reserves capacity for a gang: {removed}\n"),
             };
         }
-        self.telling.say(&text);
+        self.printer.print(&text);
     }
 
-    /// Removes what the operator created in its own namespace while it ran, and the ConfigMap that sets its mode. A
-    /// Secret of the same name that Giveway did not create is kept.
-    async fn made_by_the_operator(&mut self, namespace: &str) -> Result<(), CliError> {
+    /// Deletes what the operator created in its own namespace while it ran (Lease, Secrets), and the ConfigMap that sets its mode. A
+    /// Secret of the same name that the operator did not create is kept.
+    async fn delete_operator_objects(&mut self, namespace: &str) -> Result<(), CliError> {
         let (secrets, leases) = (
             format!("/api/v1/namespaces/{namespace}/secrets"),
             format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"),
@@ -242,9 +245,11 @@ impl Sweep<'_> {
             ("configmap", format!("/api/v1/namespaces/{namespace}/configmaps/{}", giveway_crds::mode::CONFIG_MAP)),
         ] {
             let object: Value = match self.api.get(&path).await? {
-                Got::Found(object) => object,
-                Got::Missing => continue,
-                Got::Forbidden(problem) => return Err(CliError::Cluster { what: format!("GET {path}"), problem }),
+                GetResult::Found(object) => object,
+                GetResult::Missing => continue,
+                GetResult::Forbidden(problem) => {
+                    return Err(CliError::Cluster { what: format!("GET {path}"), problem });
+                }
             };
             let managers = object["metadata"]["managedFields"].as_array().into_iter().flatten();
             if kind == "secret" && !managers.into_iter().any(|entry| entry["manager"] == OPERATOR) {
@@ -252,26 +257,27 @@ impl Sweep<'_> {
             }
             let deleted = if self.dry_run { "would be deleted" } else { "deleted" };
             if !self.dry_run {
-                match self.api.delete(&path, &this_very(&object)).await {
+                match self.api.delete(&path, &uid_precondition(&object)).await {
                     Ok(()) => {}
                     Err(error) if error.code() == Some(404) => {}
                     Err(error) => return Err(CliError::Cluster { what: path, problem: error.to_string() }),
                 }
             }
             self.done += 1;
-            self.telling.say(&format!("{kind}/{namespace}/{}: {deleted}\n", name(&object)));
+            self.printer.print(&format!("{kind}/{namespace}/{}: {deleted}\n", name(&object)));
         }
         // The namespace may have been deleted with the installation, or the flag names the wrong one. Without
         // permission to read namespaces there is no note.
         let place = format!("/api/v1/namespaces/{namespace}");
-        if self.done == before && matches!(self.api.get::<Value>(&place).await, Ok(Got::Missing)) {
+        if self.done == before && matches!(self.api.get::<Value>(&place).await, Ok(GetResult::Missing)) {
             output::note(&no_namespace(namespace));
         }
         Ok(())
     }
 }
 
-/// Removes what Giveway left on one object. After a conflict the object is read again.
+/// Removes what Giveway left on the object at this path, as `cleaning` computes it from the object; after a conflict the object is read
+/// again. Returns what was found, which is nothing if the object does not exist any more.
 async fn clean_object(
     api: &Api,
     path: &str,
@@ -281,7 +287,7 @@ async fn clean_object(
     for attempt in 1.. {
         let Cleaning { found, patch, status, delete } = cleaning(&object);
         let written = match delete {
-            true => api.delete(path, &this_very(&object)).await,
+            true => api.delete(path, &uid_precondition(&object)).await,
             false => write(api, path, &patch, &status).await,
         };
         match written {
@@ -299,8 +305,8 @@ async fn clean_object(
     Ok(Vec::new())
 }
 
-/// Writes the patches of an object: first the status, so that the nomination is removed before the gate. Otherwise
-/// kube-scheduler would treat it as its own nomination.
+/// Writes two merge patches to the object at this path, each unless it is null: first `status`, so that the nomination is removed
+/// before the gate. Otherwise kube-scheduler would treat it as its own nomination.
 async fn write(api: &Api, path: &str, patch: &Value, status: &Value) -> Result<(), RequestError> {
     let mut patch = patch.clone();
     if !status.is_null() {
@@ -323,8 +329,8 @@ fn no_namespace(namespace: &str) -> String {
     )
 }
 
-/// Returns the preconditions of a deletion that it fails if another object has the name now: the UID of `object`.
-fn this_very(object: &Value) -> Value {
+/// Returns the precondition with which the deletion of `object` fails if another object has its name now: the UID.
+fn uid_precondition(object: &Value) -> Value {
     json!({"uid": object["metadata"]["uid"]})
 }
 

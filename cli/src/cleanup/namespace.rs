@@ -5,15 +5,16 @@ use super::{clean_object, leading_operator, name, traces};
 use crate::args::cleanup::CleanFinalizersArgs;
 use crate::connect::{Api, ClusterConnection, block_on};
 use crate::error::CliError;
-use crate::output::Telling;
+use crate::output::Printer;
 use crate::taints::store;
 use giveway_crds::wording::{agree, pods};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Checks that no operator leads, cleans and prints. Returns the exit status.
+/// Runs `kubectl giveway cleanup finalizers`: checks that no operator leads, removes Giveway's finalizer from the PodGroups that are
+/// being deleted, and prints it. Returns the exit status.
 pub(crate) fn run(args: &CleanFinalizersArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
-    let mut telling = Telling::default();
+    let mut printer = Printer::default();
     let status = block_on(async {
         let api = connection.api().await?;
         if !args.dry_run
@@ -21,14 +22,15 @@ pub(crate) fn run(args: &CleanFinalizersArgs, connection: &ClusterConnection) ->
         {
             return Err(CliError::OperatorLeads(sentence));
         }
-        clean(&api, args.dry_run, &mut telling).await
+        clean(&api, args.dry_run, &mut printer).await
     })?;
-    telling.end()?;
+    printer.finish()?;
     Ok(status)
 }
 
-/// Removes the finalizers. Returns 1 if a PodGroup keeps its finalizer, otherwise 0.
-async fn clean(api: &Api, dry_run: bool, telling: &mut Telling) -> Result<u8, CliError> {
+/// Removes Giveway's finalizer from the PodGroups of the namespace that are being deleted and have no pod left, and prints each.
+/// Returns 1 if a PodGroup keeps its finalizer, otherwise 0.
+async fn clean(api: &Api, dry_run: bool, printer: &mut Printer) -> Result<u8, CliError> {
     let namespace = &api.namespace;
     let path = format!("/apis/scheduling.giveway.dev/v1alpha1/namespaces/{namespace}/podgroups");
     let marked = |group: Value| (!traces::of_deleted_group(&group).found.is_empty()).then(|| traces::part_of(group));
@@ -36,7 +38,7 @@ async fn clean(api: &Api, dry_run: bool, telling: &mut Telling) -> Result<u8, Cl
     if groups.is_empty() {
         let words =
             format!("No PodGroup of namespace {namespace} is being deleted and has the finalizer of Giveway.\n");
-        telling.say(&words);
+        printer.print(&words);
         return Ok(0);
     }
     let members = members(api).await?;
@@ -45,7 +47,7 @@ async fn clean(api: &Api, dry_run: bool, telling: &mut Telling) -> Result<u8, Cl
         let (name, target) = (name(&group).to_owned(), format!("{path}/{}", name(&group)));
         if let Some(count) = members.get(&name) {
             let have = agree(*count, "has", "have");
-            telling.say(&format!(
+            printer.print(&format!(
                 "podgroup/{namespace}/{name}: finalizer KEPT: {} of it {have} not ended. Run the command again afterwards\n",
                 pods(*count)
             ));
@@ -53,12 +55,12 @@ async fn clean(api: &Api, dry_run: bool, telling: &mut Telling) -> Result<u8, Cl
             continue;
         }
         if dry_run {
-            telling.say(&format!("podgroup/{namespace}/{name}: finalizer would be removed\n"));
+            printer.print(&format!("podgroup/{namespace}/{name}: finalizer would be removed\n"));
             continue;
         }
         // A failure for one PodGroup does not stop the others.
         match clean_object(api, &target, group, &traces::of_deleted_group).await {
-            Ok(_) => telling.say(&format!("podgroup/{namespace}/{name}: finalizer removed\n")),
+            Ok(_) => printer.print(&format!("podgroup/{namespace}/{name}: finalizer removed\n")),
             Err(error) => {
                 let what = format!("podgroup/{namespace}/{name}");
                 status = crate::complain(&CliError::Cluster { what, problem: error.to_string() });
@@ -68,7 +70,7 @@ async fn clean(api: &Api, dry_run: bool, telling: &mut Telling) -> Result<u8, Cl
     Ok(status)
 }
 
-/// Returns the number of pods that keep each PodGroup of the namespace.
+/// Returns by name of a PodGroup how many of its pods in the namespace have not ended. Such a PodGroup keeps its finalizer.
 async fn members(api: &Api) -> Result<BTreeMap<String, usize>, CliError> {
     let selector = "labelSelector=scheduling.giveway.dev%2Fpod-group";
     let path = format!("/api/v1/namespaces/{}/pods?{selector}", api.namespace);

@@ -18,10 +18,10 @@ pub(super) enum Leftover {
     /// The finalizer that keeps a PodGroup until it has no members.
     Finalizer,
     /// The object only reserves or requests capacity for Giveway, so it is deleted.
-    KeepsRoom,
+    ReservesCapacity,
 }
 
-/// The changes that clean an object.
+/// What Giveway left on one object, and the changes that remove it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Cleaning {
     /// Everything that was found, including what is not removed.
@@ -38,7 +38,8 @@ pub(super) struct Cleaning {
 const PART: &str = "metadata(name namespace uid resourceVersion deletionTimestamp labels annotations finalizers ownerReferences) \
                     spec(schedulingGates preemptionPolicy schedulingGroup nodeName) status(nominatedNodeName)";
 
-/// Returns those fields of an object, without labels and annotations of other components, which can be large.
+/// Returns an object with only the fields that cleaning reads and writes, and without labels and annotations of other components, which
+/// can be large.
 pub(super) fn part_of(mut object: Value) -> Value {
     keep_only(&mut object, PART);
     for map in ["/metadata/labels", "/metadata/annotations"] {
@@ -49,7 +50,7 @@ pub(super) fn part_of(mut object: Value) -> Value {
     object
 }
 
-/// Returns true if the object has this label and is owned by a PodGroup of Giveway.
+/// Returns true if the object was created for a PodGroup of Giveway: it has this label, and a PodGroup owns it.
 fn is_made_for_a_group(object: &Value, label: &str) -> bool {
     let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     let is_group = |owner: &Value| {
@@ -59,18 +60,19 @@ fn is_made_for_a_group(object: &Value, label: &str) -> bool {
     !object["metadata"]["labels"][label].is_null() && owners.into_iter().any(is_group)
 }
 
-/// Returns the cleaning of an object that exists only for Giveway: it is deleted.
+/// Returns what is changed for an object that exists only for Giveway, to reserve or request capacity: it is deleted.
 fn deletion() -> Cleaning {
-    Cleaning { found: vec![Leftover::KeepsRoom], delete: true, ..Cleaning::default() }
+    Cleaning { found: vec![Leftover::ReservesCapacity], delete: true, ..Cleaning::default() }
 }
 
-/// Returns the cleaning of a ProvisioningRequest: it is deleted if the operator created it.
+/// Returns what is removed of a ProvisioningRequest: the object is deleted if the operator created it for a PodGroup, and otherwise not
+/// changed.
 pub(super) fn of_request(request: &Value) -> Cleaning {
     if is_made_for_a_group(request, LABEL_PROVISIONING) { deletion() } else { Cleaning::default() }
 }
 
-/// Returns the cleaning of a pod. Its labels are not removed: they come from its owner and have no effect without
-/// Giveway.
+/// Returns what is removed from a pod: nomination, annotations, and with `ungate` the scheduling gate; a placeholder pod is deleted.
+/// Labels are not removed: they come from the pod's owner and have no effect without Giveway.
 pub(super) fn of_pod(pod: &Value, ungate: bool) -> Cleaning {
     if is_made_for_a_group(pod, LABEL_PLACEHOLDER) {
         return deletion();
@@ -110,7 +112,7 @@ pub(super) fn of_pod(pod: &Value, ungate: bool) -> Cleaning {
     Cleaning { found, patch: only_if_same(patch, pod), status, delete: false }
 }
 
-/// Returns the cleaning of a PodGroup: its finalizer of Giveway is removed. It is empty for one without the finalizer.
+/// Returns what is removed from a PodGroup: Giveway's finalizer, if it has it.
 pub(super) fn of_group(group: &Value) -> Cleaning {
     let finalizers = group["metadata"]["finalizers"].as_array().map(Vec::as_slice).unwrap_or_default();
     if !finalizers.iter().any(|name| name == FINALIZER_PROTECTION) {
@@ -121,7 +123,7 @@ pub(super) fn of_group(group: &Value) -> Cleaning {
     Cleaning { found: vec![Leftover::Finalizer], patch, ..Cleaning::default() }
 }
 
-/// Returns the cleaning of a PodGroup that is being deleted; of any other one nothing is removed.
+/// Returns what is removed from a PodGroup: Giveway's finalizer, if the PodGroup is being deleted; otherwise nothing.
 pub(super) fn of_deleted_group(group: &Value) -> Cleaning {
     match group["metadata"]["deletionTimestamp"].is_string() {
         true => of_group(group),
@@ -129,13 +131,15 @@ pub(super) fn of_deleted_group(group: &Value) -> Cleaning {
     }
 }
 
-/// Returns the PodGroup of a pod that keeps it: one that has neither succeeded nor failed.
+/// Returns the name of the PodGroup whose finalizer stays because of this pod; `None` if the pod has succeeded or failed, or has no
+/// PodGroup.
 pub(super) fn group_kept_by(pod: &Value) -> Option<&str> {
     let has_ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     pod["metadata"]["labels"][LABEL_POD_GROUP].as_str().filter(|_| !has_ended)
 }
 
-/// Returns the patch restricted to this version of the object, or null if it changes nothing.
+/// Adds the UID and resource version of `object` to its patch, so that it fails if the object has changed. Returns null for a patch
+/// that changes nothing.
 fn only_if_same(mut patch: Value, object: &Value) -> Value {
     if patch.as_object().is_none_or(Map::is_empty) {
         return Value::Null;

@@ -11,8 +11,8 @@ pub(super) const EARLIER: &str = "scheduling.sigs.k8s.io";
 pub(super) const LABELS: [&str; 3] =
     ["scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name"];
 
-/// Converts such a group into a PodGroup of Giveway. It has no PriorityClass; in coscheduling, the classes of its pods
-/// count.
+/// Converts a PodGroup of the plugin coscheduling into one of Giveway, with notes. It names no PriorityClass: in coscheduling, the
+/// classes of the group's pods count.
 pub(super) fn podgroup(from: &Value) -> Converted {
     let mut notes = Vec::new();
     let mut spec = ObjectFields::of(&from["spec"], "spec");

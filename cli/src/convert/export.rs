@@ -5,7 +5,8 @@ use super::{Converted, NATIVE_VERSION};
 use giveway_crds::keys;
 use serde_json::{Value, json};
 
-/// Converts a PodGroup or Workload of Giveway into a native one.
+/// Converts a PodGroup or Workload of Giveway into one of Kubernetes itself (`scheduling.k8s.io`), with notes on what has no
+/// counterpart.
 pub(super) fn object(ours: &Value) -> Converted {
     let mut notes = Vec::new();
     let kind = ours["kind"].as_str().unwrap_or_default();
@@ -47,8 +48,8 @@ pub(super) fn object(ours: &Value) -> Converted {
     Converted { object: shapes::object(NATIVE_VERSION, kind, ours, spec), notes }
 }
 
-/// Converts the fields that PodGroups and templates share to the native API. Drops `priority` and `preemptionPolicy`: both APIs take
-/// them from the PriorityClass.
+/// Converts the fields that a PodGroup and a template of a Workload share to those of Kubernetes itself. Drops `priority` and
+/// `preemptionPolicy`: both APIs take them from the PriorityClass.
 fn group(fields: &mut ObjectFields) {
     fields.same("schedulingPolicy");
     fields.same("schedulingConstraints");

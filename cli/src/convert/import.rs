@@ -8,11 +8,11 @@ use giveway_crds::keys;
 use giveway_crds::native::GROUP as NATIVE;
 use serde_json::{Value, json};
 
-/// Converts any object: native groups into Giveway's, and the labels of pods and templates. Other objects are
-/// unchanged.
+/// Converts an object of any kind: PodGroups and Workloads of Kubernetes itself and PodGroups of coscheduling into those of Giveway,
+/// and the group of pods and pod templates into Giveway's label. Other objects are unchanged.
 ///
 /// # Errors
-/// The group is already one of Giveway.
+/// The object is already a PodGroup or Workload of Giveway.
 pub(super) fn object(from: &Value) -> Result<Converted, CliError> {
     let (version, kind) = (from["apiVersion"].as_str().unwrap_or_default(), from["kind"].as_str().unwrap_or_default());
     match (version.split_once('/').map_or("", |(group, _)| group), kind) {
@@ -65,7 +65,8 @@ fn workload(from: &Value) -> Converted {
     Converted { object: shapes::object(OURS, "Workload", from, spec), notes }
 }
 
-/// Converts the fields that groups and templates share. On both sides, priority and policy follow from the class.
+/// Converts the fields that a PodGroup and a template of a Workload share to those of Giveway, with notes on what has no counterpart.
+/// Priority and preemption policy are dropped: on both sides they follow from the PriorityClass.
 fn group(fields: &mut ObjectFields, notes: &mut Vec<String>) {
     let basic = fields.take("schedulingPolicy").is_some_and(|policy| {
         let basic = policy.get("basic").is_some_and(|basic| !basic.is_null());

@@ -10,7 +10,7 @@ mod pods;
 mod shapes;
 
 use crate::args::{ExportArgs, ImportArgs, SourceKind};
-use crate::connect::{Api, ClusterConnection, Got, block_on};
+use crate::connect::{Api, ClusterConnection, GetResult, block_on};
 use crate::error::CliError;
 use crate::files::{check, documents, read_text};
 use crate::output;
@@ -27,7 +27,7 @@ const OURS: &str = "scheduling.giveway.dev/v1alpha1";
 /// The API group of coscheduling.
 const COSCHEDULING: &str = "scheduling.x-k8s.io";
 
-/// A converted object, and notes about it.
+/// A converted object, and notes for the user on what has no counterpart.
 #[derive(Debug, PartialEq)]
 struct Converted {
     object: Value,
@@ -41,9 +41,9 @@ pub(crate) fn export(args: &ExportArgs, connection: &ClusterConnection) -> Resul
     let mut object: Value = block_on(async {
         let api = connection.api().await?;
         let path = format!("/apis/{OURS}/namespaces/{}/{plural}/{name}", api.namespace);
-        one(&api, &path).await?.ok_or_else(|| missing(&api, plural, "scheduling.giveway.dev", name))
+        read_object(&api, &path).await?.ok_or_else(|| missing_error(&api, plural, "scheduling.giveway.dev", name))
     })?;
-    settle(&mut object, if *kind == SourceKind::Workload { "Workload" } else { "PodGroup" }, OURS);
+    set_kind(&mut object, if *kind == SourceKind::Workload { "Workload" } else { "PodGroup" }, OURS);
     print(vec![export::object(&object)])
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn import(args: &ImportArgs, connection: &ClusterConnection) -> Resul
     print(vec![import::object(&object)?])
 }
 
-/// Returns the objects of a file, with the items of Lists one by one.
+/// Returns the objects of a file, including the items of Lists. It is an error if a field that a conversion reads has the wrong type.
 fn objects_of(path: &Path) -> Result<Vec<Value>, CliError> {
     let (file, text) = read_text(path)?;
     let mut found = Vec::new();
@@ -82,7 +82,8 @@ fn objects_of(path: &Path) -> Result<Vec<Value>, CliError> {
     Ok(found)
 }
 
-/// Returns a native object in any version that the API server serves, or a PodGroup of coscheduling.
+/// Reads the PodGroup or Workload `name` of Kubernetes itself in any version that the API server serves, or the PodGroup of
+/// coscheduling. It is an error if there is none.
 async fn find(api: &Api, kind: SourceKind, name: &str) -> Result<Value, CliError> {
     let (plural, in_words) = match kind {
         SourceKind::Workload => ("workloads", "Workload"),
@@ -94,40 +95,40 @@ async fn find(api: &Api, kind: SourceKind, name: &str) -> Result<Value, CliError
         SourceKind::Coscheduling => &[COSCHEDULING],
     };
     for group in groups {
-        let served: Option<APIGroup> = one(api, &format!("/apis/{group}")).await?;
+        let served: Option<APIGroup> = read_object(api, &format!("/apis/{group}")).await?;
         let versions = served.into_iter().flat_map(|group| group.versions).map(|v| v.version).collect::<Vec<_>>();
         for version in version::by_preference(&versions) {
             let path = format!("/apis/{group}/{version}/namespaces/{}/{plural}/{name}", api.namespace);
-            if let Some(mut object) = one::<Value>(api, &path).await? {
-                settle(&mut object, in_words, &format!("{group}/{version}"));
+            if let Some(mut object) = read_object::<Value>(api, &path).await? {
+                set_kind(&mut object, in_words, &format!("{group}/{version}"));
                 return Ok(object);
             }
         }
     }
-    Err(missing(api, plural, &groups.join(" or "), name))
+    Err(missing_error(api, plural, &groups.join(" or "), name))
 }
 
-/// Reads the object at a path; `None` if it does not exist.
-async fn one<T: serde::de::DeserializeOwned>(api: &Api, path: &str) -> Result<Option<T>, CliError> {
+/// Reads the object at this path of the API server; `None` if it does not exist.
+async fn read_object<T: serde::de::DeserializeOwned>(api: &Api, path: &str) -> Result<Option<T>, CliError> {
     match api.get(path).await? {
-        Got::Found(object) => Ok(Some(object)),
-        Got::Missing => Ok(None),
-        Got::Forbidden(problem) => Err(CliError::Cluster { what: format!("GET {path}"), problem }),
+        GetResult::Found(object) => Ok(Some(object)),
+        GetResult::Missing => Ok(None),
+        GetResult::Forbidden(problem) => Err(CliError::Cluster { what: format!("GET {path}"), problem }),
     }
 }
 
-/// Returns the error that the namespace has no object `name` of this resource (`plural`, `group`).
-fn missing(api: &Api, plural: &str, group: &str, name: &str) -> CliError {
+/// Returns the error that the namespace of the command has no object `name` of this resource (`plural`, API group `group`).
+fn missing_error(api: &Api, plural: &str, group: &str, name: &str) -> CliError {
     CliError::NoSuchObject(format!("{plural} ({group}) {}/{name} does not exist", api.namespace))
 }
 
-/// Sets `kind` and `apiVersion` of an object if the API server left them out.
-fn settle(object: &mut Value, kind: &str, api_version: &str) {
+/// Sets `kind` and `apiVersion` of an object, which the API server may have left out.
+fn set_kind(object: &mut Value, kind: &str, api_version: &str) {
     object["apiVersion"] = api_version.into();
     object["kind"] = kind.into();
 }
 
-/// Prints the converted objects as YAML, and the notes on standard error.
+/// Prints the converted objects as YAML on standard output, and the notes on standard error.
 fn print(converted: Vec<Converted>) -> Result<(), CliError> {
     let mut text = String::new();
     for Converted { object, notes } in converted {

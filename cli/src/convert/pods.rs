@@ -4,34 +4,37 @@ use super::{Converted, coscheduling};
 use giveway_crds::keys::LABEL_POD_GROUP;
 use serde_json::{Value, json};
 
-/// Returns the object with Giveway's label in its pods and templates; an object without such pods is unchanged.
+/// Returns the object with Giveway's label in its pods and pod templates that name a group in another way; an object without such pods
+/// is unchanged.
 pub(super) fn relabelled(from: &Value) -> Converted {
     let (mut object, mut notes) = (from.clone(), Vec::new());
-    walk(&mut object, "", &mut notes);
+    relabel_pods(&mut object, "", &mut notes);
     Converted { object, notes }
 }
 
-/// Converts all pods and pod templates in an object.
-fn walk(value: &mut Value, path: &str, notes: &mut Vec<String>) {
+/// Replaces how the pods and pod templates at or below `value` name their group by Giveway's label. `path` is the field path of `value`
+/// in its object, for the notes.
+fn relabel_pods(value: &mut Value, path: &str, notes: &mut Vec<String>) {
     if value.pointer("/spec/containers").is_some_and(Value::is_array) {
-        return pod(value, path, notes);
+        return relabel_pod(value, path, notes);
     }
     match value {
         Value::Array(items) => {
             for (index, item) in items.iter_mut().enumerate() {
-                walk(item, &format!("{}[{index}]", path.trim_end_matches('.')), notes);
+                relabel_pods(item, &format!("{}[{index}]", path.trim_end_matches('.')), notes);
             }
         }
         Value::Object(map) => map.iter_mut().for_each(|(key, inner)| {
             let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-            walk(inner, &path, notes);
+            relabel_pods(inner, &path, notes);
         }),
         _ => {}
     }
 }
 
-/// Converts the group of a pod or pod template, and notes what has no counterpart.
-fn pod(pod: &mut Value, path: &str, notes: &mut Vec<String>) {
+/// Replaces how one pod or pod template at the field path `path` names its group by Giveway's label, and adds a note if Giveway does
+/// not preempt for its scheduler by default.
+fn relabel_pod(pod: &mut Value, path: &str, notes: &mut Vec<String>) {
     let at = |field: &str| if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };
     let native = pod["spec"].as_object_mut().and_then(|spec| spec.remove("schedulingGroup"));
     let mut group = native.and_then(|native| native["podGroupName"].as_str().map(str::to_owned));

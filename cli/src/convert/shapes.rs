@@ -3,7 +3,8 @@
 use giveway_crds::keys;
 use serde_json::{Map, Value, json};
 
-/// The fields of an object that is converted. They are removed one by one; those that remain at the end have no counterpart.
+/// The fields of a value that is converted, and the converted value. Fields are removed one by one; those that remain at the end have
+/// no counterpart.
 pub(super) struct ObjectFields {
     path: String,
     left: Map<String, Value>,
@@ -12,42 +13,43 @@ pub(super) struct ObjectFields {
 }
 
 impl ObjectFields {
-    /// Reads the fields of `value` that are to be converted; none if it is no map. `path` is where it stands in its object.
+    /// Takes the fields of `value` that are to be converted; none if it is no map. `path` is the field path of `value` in its object,
+    /// for notes.
     pub(super) fn of(value: &Value, path: &str) -> Self {
         let left = value.as_object().cloned().unwrap_or_default();
         Self { path: path.to_owned(), left, made: Map::new() }
     }
 
-    /// Returns the full path of one of the fields, for messages.
+    /// Returns the path of a field of this value in its object, for notes.
     pub(super) fn path(&self, field: &str) -> String {
         format!("{}.{field}", self.path)
     }
 
-    /// Removes and returns a field; `None` if it is not set or empty.
+    /// Removes a field of the original value and returns it; `None` if it is not set or empty.
     pub(super) fn take(&mut self, field: &str) -> Option<Value> {
         self.left.remove(field).filter(|value| !is_empty(value))
     }
 
-    /// Copies a field that is the same in both forms.
+    /// Moves a field of the original value to the converted one, where it has the same name and meaning.
     pub(super) fn same(&mut self, field: &str) {
         if let Some(value) = self.take(field) {
             self.made.insert(field.to_owned(), value);
         }
     }
 
-    /// Removes a field if it has the value `nothing`, which means the same as no value.
+    /// Removes a field of the original value if it is `nothing`, a value that means the same as no field.
     pub(super) fn drop_if(&mut self, field: &str, nothing: &Value) {
         if self.left.get(field) == Some(nothing) {
             self.left.remove(field);
         }
     }
 
-    /// Adds a field to the converted object; a field of this name is replaced.
+    /// Sets a field of the converted value.
     pub(super) fn set(&mut self, field: &str, value: Value) {
         self.made.insert(field.to_owned(), value);
     }
 
-    /// Returns the converted object, and adds a note for every field that has no counterpart.
+    /// Returns the converted value, and adds a note for every field of the original one that has no counterpart.
     pub(super) fn done(self, notes: &mut Vec<String>) -> Value {
         for (field, value) in self.left.iter().filter(|(_, value)| !is_empty(value)) {
             notes.push(format!("{}.{field}: has no counterpart: {value} is left out", self.path));
@@ -92,13 +94,13 @@ pub(super) fn object(api_version: &str, kind: &str, from: &Value, spec: Value) -
     json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata(from), "spec": spec })
 }
 
-/// Returns the note that pods must have the label of the group when they are created.
+/// Returns the note that pods belong to this converted PodGroup by Giveway's label, which they must have when they are created.
 pub(super) fn label(group: &Value) -> String {
     let name = group["metadata"]["name"].as_str().unwrap_or_default();
     format!("pods belong to it by the label {}: {name} when they are created", keys::LABEL_POD_GROUP)
 }
 
-/// Adds a note if the name is too long for the label in which pods name their group.
+/// Adds a note if the name of this PodGroup is too long for the label in which pods name their group.
 pub(super) fn long_name(group: &Value, notes: &mut Vec<String>) {
     let name = group["metadata"]["name"].as_str().unwrap_or_default();
     if name.len() > keys::MAX_GROUP_NAME {

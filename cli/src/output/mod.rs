@@ -11,18 +11,18 @@ use std::io::Write;
 /// Output of a command that changes the cluster. If the reader closes the pipe, as `head` does, the work still
 /// continues, and the error is returned at the end.
 #[derive(Debug, Default)]
-pub(crate) struct Telling(Option<CliError>);
+pub(crate) struct Printer(Option<CliError>);
 
-impl Telling {
+impl Printer {
     /// Prints a text on standard output, unless printing failed before.
-    pub(crate) fn say(&mut self, text: &str) {
+    pub(crate) fn print(&mut self, text: &str) {
         if self.0.is_none() {
             self.0 = show(text).err();
         }
     }
 
     /// Returns the error of the first text that could not be printed, if there was one.
-    pub(crate) fn end(self) -> Result<(), CliError> {
+    pub(crate) fn finish(self) -> Result<(), CliError> {
         self.0.map_or(Ok(()), Err)
     }
 }

@@ -114,7 +114,7 @@ impl KindFollower {
                 continue;
             };
             let asks = self.is_interrupted || self.is_unwatched;
-            match event(reader, asks, self.api.patience()).await {
+            match event(reader, asks, self.api.object_timeout()).await {
                 Ok(Some(event)) => return self.delivered(event),
                 Ok(None) => {
                     (self.failures, self.is_interrupted, self.is_unwatched) = (0, false, false);

@@ -51,7 +51,7 @@ pub(crate) fn view(snapshot: &Snapshot) -> QueueView<'_> {
     let world = &snapshot.world;
     let mut pending: Vec<(Preemptor, &PendingRow)> =
         snapshot.pending.iter().map(|row| (row.preemptor(), row)).collect();
-    pending.sort_by_cached_key(|(preemptor, _)| turn(world, preemptor));
+    pending.sort_by_cached_key(|(preemptor, _)| decision_order(world, preemptor));
     let mut levels: BTreeMap<i32, (usize, usize)> = BTreeMap::new();
     for row in &snapshot.pending {
         let level = levels.entry(row.priority).or_default();

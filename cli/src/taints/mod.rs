@@ -11,7 +11,7 @@ use crate::args::cleanup::CleanTaintsArgs;
 use crate::connect::{Api, ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::job;
-use crate::output::Telling;
+use crate::output::Printer;
 use store::TaintStore;
 
 /// What is done with Giveway's taints.
@@ -41,17 +41,17 @@ pub(crate) fn run(args: &CleanTaintsArgs, connection: &ClusterConnection) -> Res
 
 /// Removes Giveway's taints from all nodes, and prints them. Returns the exit status of the command.
 async fn remove_all(args: &CleanTaintsArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
-    let mut telling = Telling::default();
-    let status = all(connection.api().await?, args.dry_run, &mut telling).await?;
-    telling.end()?;
+    let mut printer = Printer::default();
+    let status = all(connection.api().await?, args.dry_run, &mut printer).await?;
+    printer.finish()?;
     Ok(status)
 }
 
 /// Removes Giveway's taints from all nodes. Returns the exit status.
-pub(crate) async fn all(api: Api, dry_run: bool, telling: &mut Telling) -> Result<u8, CliError> {
+pub(crate) async fn all(api: Api, dry_run: bool, printer: &mut Printer) -> Result<u8, CliError> {
     let mode = if dry_run { CleanupMode::DryRun } else { CleanupMode::Remove };
     let store = TaintStore { api };
-    let Some(uids) = store.tainted_for().await? else { return unknown(&store, telling).await };
+    let Some(uids) = store.tainted_for().await? else { return unknown(&store, printer).await };
     let (mut status, mut found) = (0, false);
     for node in store.nodes().await? {
         let name = own::name(&node).to_owned();
@@ -64,7 +64,7 @@ pub(crate) async fn all(api: Api, dry_run: bool, telling: &mut Telling) -> Resul
             Ok(removed) => {
                 found |= !removed.is_empty();
                 for taint in removed {
-                    telling.say(&format!("node/{name}: taint {taint} {}\n", mode.done()));
+                    printer.print(&format!("node/{name}: taint {taint} {}\n", mode.done()));
                 }
             }
             Err(error) => {
@@ -74,14 +74,14 @@ pub(crate) async fn all(api: Api, dry_run: bool, telling: &mut Telling) -> Resul
         }
     }
     if !found {
-        telling.say("No node has a taint of Giveway's.\n");
+        printer.print("No node has a taint of Giveway's.\n");
     }
     Ok(status)
 }
 
 /// Without the kind `Preemption` it is unknown which taints are Giveway's: taints that look like them are printed and
 /// kept.
-async fn unknown(store: &TaintStore, telling: &mut Telling) -> Result<u8, CliError> {
+async fn unknown(store: &TaintStore, printer: &mut Printer) -> Result<u8, CliError> {
     let mut status = 0;
     for node in store.nodes().await? {
         let name = own::name(&node);
@@ -94,7 +94,7 @@ async fn unknown(store: &TaintStore, telling: &mut Telling) -> Result<u8, CliErr
         }
     }
     if status == 0 {
-        telling.say("The cluster has no Preemptions, and no node has a taint that looks like one of Giveway's.\n");
+        printer.print("The cluster has no Preemptions, and no node has a taint that looks like one of Giveway's.\n");
     }
     Ok(status)
 }

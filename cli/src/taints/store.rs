@@ -2,7 +2,7 @@
 
 use super::node::NodeClient;
 use super::own;
-use crate::connect::{Api, Got, RequestError, page_of};
+use crate::connect::{Api, GetResult, RequestError, page_of};
 use crate::error::CliError;
 use crate::output;
 use giveway_cluster::objects::fields::keep_only;
@@ -72,9 +72,9 @@ pub(crate) async fn list_of(
     let (mut items, mut next) = (Vec::new(), String::new());
     loop {
         let mut page: Value = match api.get(&page_of(path, PAGE, &next)).await? {
-            Got::Found(page) => page,
-            Got::Missing => return Ok(None),
-            Got::Forbidden(said) => return Err(failed(path, said)),
+            GetResult::Found(page) => page,
+            GetResult::Missing => return Ok(None),
+            GetResult::Forbidden(said) => return Err(failed(path, said)),
         };
         if let Value::Array(found) = page["items"].take() {
             items.extend(found.into_iter().filter_map(&mut keep));

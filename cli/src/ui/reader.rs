@@ -2,7 +2,7 @@
 
 use super::page_error::{PageError, json};
 use super::query::Query;
-use crate::connect::{Api, Got};
+use crate::connect::{Api, GetResult};
 use crate::role::ChartRole;
 use crate::{check, output};
 use giveway_planner::ObjectKey;
@@ -40,9 +40,9 @@ pub(super) async fn answer(api: &Api, mut asked: mpsc::Receiver<AwaitedAnswer>) 
 /// Reads the object at a path of the API server, and returns it as YAML for the page.
 async fn object(api: &Api, path: &str) -> Body {
     match api.get::<Value>(path).await? {
-        Got::Found(object) => Ok(output::yaml(&object)?.into_bytes()),
-        Got::Missing => Err(PageError::new(StatusCode::NOT_FOUND, "The object does not exist any more.")),
-        Got::Forbidden(said) => Err(PageError::new(StatusCode::FORBIDDEN, ChartRole::Planner.explain(&said))),
+        GetResult::Found(object) => Ok(output::yaml(&object)?.into_bytes()),
+        GetResult::Missing => Err(PageError::new(StatusCode::NOT_FOUND, "The object does not exist any more.")),
+        GetResult::Forbidden(said) => Err(PageError::new(StatusCode::FORBIDDEN, ChartRole::Planner.explain(&said))),
     }
 }
 

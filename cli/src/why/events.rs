@@ -1,6 +1,6 @@
 //! Events of an object that the API server retains (one hour, by default).
 
-use crate::connect::{Api, Got};
+use crate::connect::{Api, GetResult};
 use crate::error::CliError;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
@@ -42,11 +42,11 @@ pub(super) async fn of_all_kinds(api: &Api, namespace: &str, name: &str) -> Resu
 async fn list(api: &Api, namespace: &str, selector: &str) -> Result<Vec<Value>, CliError> {
     let path = format!("/api/v1/namespaces/{namespace}/events?fieldSelector={selector}");
     match api.get::<Value>(&path).await? {
-        Got::Found(mut found) => {
+        GetResult::Found(mut found) => {
             let items = found.get_mut("items").and_then(Value::as_array_mut);
             Ok(items.map(std::mem::take).unwrap_or_default())
         }
-        Got::Missing | Got::Forbidden(_) => Ok(Vec::new()),
+        GetResult::Missing | GetResult::Forbidden(_) => Ok(Vec::new()),
     }
 }
 

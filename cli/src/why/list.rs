@@ -2,7 +2,7 @@
 
 use super::addon;
 use crate::args::ListFormat;
-use crate::connect::{Api, Got};
+use crate::connect::{Api, GetResult};
 use crate::error::CliError;
 use crate::output::{self, style, table};
 use crate::world::{World, key_of};
@@ -72,8 +72,8 @@ pub(super) async fn waiting(api: &Api, world: &World, namespace: Option<&str>) -
     };
     // The world of a command has groups without their status.
     let groups = match api.get::<ObjectList<PodGroup>>(&path).await? {
-        Got::Found(groups) => groups.items,
-        Got::Missing | Got::Forbidden(_) => Vec::new(),
+        GetResult::Found(groups) => groups.items,
+        GetResult::Missing | GetResult::Forbidden(_) => Vec::new(),
     };
     Ok(rows(world, &groups, namespace))
 }

@@ -11,7 +11,7 @@ mod topology;
 
 use crate::answer::PlanAnswer;
 use crate::args::{SchedulerArgs, WhyArgs, WhyTarget};
-use crate::connect::{Api, ClusterConnection, Got, block_on};
+use crate::connect::{Api, ClusterConnection, GetResult, block_on};
 use crate::error::CliError;
 use crate::output::{self, style};
 use crate::role::ChartRole;
@@ -135,11 +135,11 @@ async fn gather(
 }
 
 /// Returns the object, if it exists; an error if the user may not read it.
-fn found<T>(got: Got<T>, what: &str) -> Result<Option<T>, CliError> {
+fn found<T>(got: GetResult<T>, what: &str) -> Result<Option<T>, CliError> {
     match got {
-        Got::Found(object) => Ok(Some(object)),
-        Got::Missing => Ok(None),
-        Got::Forbidden(problem) => {
+        GetResult::Found(object) => Ok(Some(object)),
+        GetResult::Missing => Ok(None),
+        GetResult::Forbidden(problem) => {
             Err(CliError::Cluster { what: format!("GET {what}"), problem: ChartRole::Planner.explain(&problem) })
         }
     }

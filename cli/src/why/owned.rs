@@ -1,6 +1,6 @@
 //! The PodGroups that were created for an owner.
 
-use crate::connect::{Api, Got};
+use crate::connect::{Api, GetResult};
 use crate::error::CliError;
 use crate::role::ChartRole;
 use giveway_crds::PodGroup;
@@ -13,9 +13,9 @@ use kube::core::ObjectList;
 pub(super) async fn groups(api: &Api, row: &OwnerKind, name: &str) -> Result<Vec<ObjectKey>, CliError> {
     let path = format!("/apis/scheduling.giveway.dev/v1alpha1/namespaces/{}/podgroups", api.namespace);
     let all = match api.get::<ObjectList<PodGroup>>(&path).await? {
-        Got::Found(groups) => groups.items,
-        Got::Missing => Vec::new(),
-        Got::Forbidden(problem) => {
+        GetResult::Found(groups) => groups.items,
+        GetResult::Missing => Vec::new(),
+        GetResult::Forbidden(problem) => {
             return Err(CliError::Cluster {
                 what: format!("GET {path}"),
                 problem: ChartRole::Planner.explain(&problem),
