@@ -22,8 +22,8 @@ const DELETION: Duration = Duration::from_secs(5);
 const DELETIONS: u32 = 3;
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// Runs `work`, once unless the flags name the bindings of a Job's account. `namespace` is that of the account's
-/// RoleBinding, if it has one. Returns the exit status.
+/// Runs `work` once, unless the flags name the bindings of a Job's service account: then `work` is retried, and the bindings are
+/// deleted at the end. `namespace` is that of the account's RoleBinding, if it has one. Returns the exit status.
 pub(crate) async fn run(
     flags: &JobFlags,
     namespace: Option<&str>,
@@ -39,9 +39,9 @@ pub(crate) async fn run(
     let deleted = delete_bindings(connection, name, namespace).await;
     match (ended, deleted) {
         (ended, Ok(())) => ended,
-        (Ok(status), Err(error)) => Ok(status.max(crate::complain(&error))),
+        (Ok(status), Err(error)) => Ok(status.max(crate::print_error(&error))),
         (Err(ended), Err(error)) => {
-            crate::complain(&error);
+            crate::print_error(&error);
             Err(ended)
         }
     }
@@ -52,14 +52,13 @@ fn failed(problem: String) -> CliError {
     CliError::Cluster { what: "this Job".to_owned(), problem }
 }
 
-/// Returns the result of `work`, or an error if there is none within the time limit.
+/// Returns the result of `work`, or an error if it takes longer than `limit`.
 async fn within(limit: Duration, work: impl Future<Output = Result<u8, CliError>>) -> Result<u8, CliError> {
     let late = |_| Err(failed(format!("it was not done within {} s", limit.as_secs())));
     tokio::time::timeout(limit, work).await.unwrap_or_else(late)
 }
 
-/// Runs `work` until it succeeds, at most once more than there are pauses. Returns its last result; earlier errors are
-/// printed.
+/// Runs `work` until it succeeds: once, and again after each of these pauses. Returns its last result; earlier errors are printed.
 async fn attempts(work: &impl AsyncFn() -> Result<u8, CliError>, pauses: &[Duration]) -> Result<u8, CliError> {
     for pause in pauses {
         match work().await {
@@ -67,7 +66,7 @@ async fn attempts(work: &impl AsyncFn() -> Result<u8, CliError>, pauses: &[Durat
             // Its errors are printed already.
             Ok(_) => {}
             Err(error) => {
-                crate::complain(&error);
+                crate::print_error(&error);
             }
         }
         note(&format!("this attempt failed; the next one is in {} s", pause.as_secs()));
@@ -76,8 +75,8 @@ async fn attempts(work: &impl AsyncFn() -> Result<u8, CliError>, pauses: &[Durat
     work().await
 }
 
-/// Deletes the bindings of the Job's account. The ClusterRoleBinding is the last one, because it grants the right to delete
-/// itself.
+/// Deletes the bindings with this name of the Job's service account: the RoleBinding in `namespace`, if that is set, and then the
+/// ClusterRoleBinding, which grants the right to delete itself.
 async fn delete_bindings(connection: &ClusterConnection, name: &str, namespace: Option<&str>) -> Result<(), CliError> {
     let api = connection.api().await?;
     let cluster = format!("{RBAC}/clusterrolebindings/{name}");
@@ -95,7 +94,7 @@ async fn delete_bindings(connection: &ClusterConnection, name: &str, namespace: 
     result
 }
 
-/// Deletes the object at this path, in several attempts.
+/// Deletes the object at this path, in several attempts. It is no error if the object does not exist.
 async fn delete(api: &Api, path: &str) -> Result<(), RequestError> {
     let mut attempt = 0;
     loop {

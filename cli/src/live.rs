@@ -29,9 +29,9 @@ pub(crate) enum Fallback<'a> {
     Namespace(&'a str),
 }
 
-/// Kinds that were not read because the user lacks rights.
+/// Kinds that were not read completely because the user lacks rights, by their plural.
 #[derive(Debug, Default)]
-pub(crate) struct Unseen {
+pub(crate) struct UnreadKinds {
     /// Kinds of which only the objects of one namespace are known.
     pub(crate) elsewhere: Vec<String>,
     /// Kinds of which nothing is known.
@@ -40,14 +40,14 @@ pub(crate) struct Unseen {
     pub(crate) unwatched: Vec<String>,
 }
 
-impl Unseen {
-    /// Returns true if so much is unknown that the planner could plan with capacity that other pods use.
-    pub(crate) fn blinds_the_planner(&self) -> bool {
+impl UnreadKinds {
+    /// Returns true if so much was not read (nodes, pods, budgets or classes) that the planner could use capacity that other pods use.
+    pub(crate) fn hides_used_capacity(&self) -> bool {
         let names = NECESSARY.map(|kind| plural_of(kind, false));
         self.elsewhere.iter().chain(&self.everywhere).any(|kind| names.contains(kind))
     }
 
-    /// Returns what was not read, as sentences; none if everything was read. `namespace` is that to which rights are limited.
+    /// Returns what was not read, as sentences; none if everything was read. `namespace` is the only one whose objects may be read.
     pub(crate) fn notes(&self, namespace: &str) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.elsewhere.is_empty() {
@@ -84,12 +84,12 @@ pub(crate) struct Objects {
     pub(crate) notes: Vec<String>,
 }
 
-/// Reads from the API server all objects that the planner needs. Kinds that the user may not read are in the notes.
+/// Reads from the API server all objects that the planner needs. Kinds that the user may not read are named in notes.
 pub(crate) async fn read(api: &Api) -> Result<Objects, CliError> {
     read_kinds(api, |_| true).await
 }
 
-/// Reads the kinds for which `wanted` returns true.
+/// Reads all objects of the kinds for whose name `wanted` returns true. Kinds that the user may not read are named in notes.
 pub(crate) async fn read_kinds(api: &Api, wanted: impl Fn(&str) -> bool) -> Result<Objects, CliError> {
     let mut items = Vec::new();
     let gaps = each(api, Fallback::None, wanted, |object| {
@@ -100,7 +100,7 @@ pub(crate) async fn read_kinds(api: &Api, wanted: impl Fn(&str) -> bool) -> Resu
     Ok(Objects { source: "cluster".to_owned(), items, notes: gaps.notes })
 }
 
-/// What a read of the cluster lacks.
+/// What a read of the cluster lacks, because the user may not read it or Giveway is not installed.
 #[derive(Debug)]
 pub(crate) struct Gaps {
     /// What is missing, as sentences.
@@ -109,14 +109,15 @@ pub(crate) struct Gaps {
     pub(crate) blind: bool,
 }
 
-/// Reads the kinds for which `wanted` returns true: `take` gets each object as it arrives. Returns what is missing.
+/// Reads the kinds for whose name `wanted` returns true, and calls `take` with each object as it arrives. `fallback` says what is read
+/// of a kind that the user may not list in the whole cluster. Returns what is missing.
 pub(crate) async fn each(
     api: &Api,
     fallback: Fallback<'_>,
     wanted: impl Fn(&str) -> bool,
     mut take: impl FnMut(Value) -> Result<(), CliError>,
 ) -> Result<Gaps, CliError> {
-    let (mut notes, mut unseen) = (Vec::new(), Unseen::default());
+    let (mut notes, mut unseen) = (Vec::new(), UnreadKinds::default());
     for kind in IN_SNAPSHOTS.iter().copied().filter(|kind| wanted(kind.kind)) {
         if !list(api, kind, fallback, &mut take, &mut notes, &mut unseen).await? && kind.is_own() {
             notes.push(not_installed(kind));
@@ -130,16 +131,16 @@ pub(crate) async fn each(
     if let Fallback::Namespace(namespace) = fallback {
         notes.extend(unseen.notes(namespace));
     }
-    Ok(Gaps { notes, blind: unseen.blinds_the_planner() })
+    Ok(Gaps { notes, blind: unseen.hides_used_capacity() })
 }
 
-/// Returns the note for a kind of Giveway that the cluster lacks.
+/// Returns the note that the cluster does not have a kind of Giveway.
 pub(crate) fn not_installed(kind: &KindFields) -> String {
     format!("The cluster has no {}s: Giveway is not installed.", kind.kind)
 }
 
-/// Returns the kind of native PodGroups in the newest version that is served. Every user may read which versions are
-/// served; a missing permission to list native PodGroups is reported only if a version is served.
+/// Returns how PodGroups of Kubernetes itself are read, in the newest version that the API server serves; `None` if it serves none.
+/// Every user may read which versions are served.
 pub(crate) async fn native_groups(api: &Api) -> Result<Option<&'static KindFields>, CliError> {
     for kind in &NATIVE_GROUPS {
         let served: GetResult<APIResourceList> = api.get(&format!("/apis/{}", kind.api_version)).await?;
@@ -152,12 +153,12 @@ pub(crate) async fn native_groups(api: &Api) -> Result<Option<&'static KindField
     Ok(None)
 }
 
-/// Returns true if the cluster may lack the kind. Giveway's own ones are missing where it is not installed.
+/// Returns true if a cluster may lack the kind, as those of Giveway where it is not installed.
 pub(crate) fn may_be_missing(kind: &KindFields) -> bool {
     kind.is_own() || kind.is_optional()
 }
 
-/// Returns true for a kind of which a user may have rights in one namespace only.
+/// Returns true for a kind that a user may be permitted to read in one namespace only.
 pub(crate) fn is_namespaced(kind: &KindFields) -> bool {
     NAMESPACED.contains(&kind.kind)
 }
@@ -167,7 +168,8 @@ pub(crate) fn field_selector(kind: &KindFields) -> Option<String> {
     (kind.kind == "ValidatingAdmissionPolicy").then(|| "metadata.name=giveway-namespaces".to_owned())
 }
 
-/// Lists a kind. Returns false if the cluster lacks the kind.
+/// Lists the objects of a kind, and calls `take` with each. `fallback` says what is read if the user may not list the kind in the whole
+/// cluster; what is missing is added to `notes` and `unseen`. Returns false if the cluster lacks the kind.
 ///
 /// # Errors
 /// The cluster lacks a kind that every cluster has: its objects are unknown.
@@ -177,7 +179,7 @@ async fn list(
     fallback: Fallback<'_>,
     take: &mut impl FnMut(Value) -> Result<(), CliError>,
     notes: &mut Vec<String>,
-    unseen: &mut Unseen,
+    unseen: &mut UnreadKinds,
 ) -> Result<bool, CliError> {
     let mut namespace = None;
     let mut params = ListParams { limit: Some(PAGE), field_selector: field_selector(kind), ..ListParams::default() };
@@ -213,12 +215,12 @@ async fn list(
     }
 }
 
-/// Returns the plural of a kind for a sentence, which for PodGroups of Kubernetes itself distinguishes them from those of Giveway.
+/// Returns the plural of a kind for a sentence; that of PodGroups of Kubernetes itself begins with `native`.
 pub(crate) fn plural(kind: &KindFields) -> String {
     plural_of(kind.kind, kind.api_version.starts_with("scheduling.k8s.io/") && kind.kind == native::KIND)
 }
 
-/// Returns the plural of `kind`; `is_native` adds that it is one of Kubernetes itself.
+/// Returns the plural of `kind` for a sentence; it begins with `native` if `is_native`.
 fn plural_of(kind: &str, is_native: bool) -> String {
     let native = if is_native { "native " } else { "" };
     match kind {
@@ -241,7 +243,7 @@ mod tests {
 
     #[test]
     fn kinds_that_the_user_may_not_list_are_reported_in_two_sentences() {
-        let unseen = Unseen {
+        let unseen = UnreadKinds {
             elsewhere: vec!["Pods".to_owned(), "PodGroups".to_owned()],
             everywhere: vec!["Nodes".to_owned(), "Preemptions".to_owned()],
             unwatched: Vec::new(),
@@ -253,17 +255,17 @@ mod tests {
                 "You may not list Nodes, Preemptions, so none is known. The chart's ClusterRole giveway-planner allows it.",
             ]
         );
-        assert!(unseen.blinds_the_planner());
-        let unseen = Unseen {
+        assert!(unseen.hides_used_capacity());
+        let unseen = UnreadKinds {
             elsewhere: vec!["PodGroups".to_owned()],
             everywhere: vec!["Preemptions".to_owned()],
             unwatched: vec!["Nodes".to_owned()],
         };
-        assert!(!unseen.blinds_the_planner());
+        assert!(!unseen.hides_used_capacity());
         let unwatched = "You may not watch Nodes, so their changes are seen only when they are listed again, after some seconds. The \
                          chart's ClusterRole giveway-planner allows it.";
         assert_eq!(unseen.notes("team")[2], unwatched);
-        assert_eq!(Unseen::default().notes("team"), Vec::<String>::new());
+        assert_eq!(UnreadKinds::default().notes("team"), Vec::<String>::new());
         assert!(NAMESPACED.iter().all(|name| IN_SNAPSHOTS.iter().any(|kind| kind.kind == *name)));
     }
 

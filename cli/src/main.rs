@@ -74,6 +74,7 @@ use error::CliError;
 use std::io::Write;
 use std::process::ExitCode;
 
+/// Runs the command that the arguments name. Returns its exit status.
 fn main() -> ExitCode {
     let args = Args::parse();
     let outcome = match &args.command {
@@ -101,12 +102,12 @@ fn main() -> ExitCode {
         Ok(status) => status,
         // If the reader of the output closes the pipe, as `head` does, that is not an error for commands that only read.
         Err(error) if error.is_broken_pipe() && !args.command.writes() => 0,
-        Err(error) => complain(&error),
+        Err(error) => print_error(&error),
     })
 }
 
-/// Prints an error and returns its exit status.
-fn complain(error: &CliError) -> u8 {
+/// Prints an error on standard error, and returns the exit status that belongs to it.
+fn print_error(error: &CliError) -> u8 {
     let (bad, reset) = (output::style::BAD, output::style::BAD.render_reset());
     // If standard error is closed, only the exit status is reported.
     let _ = writeln!(anstream::stderr(), "{bad}error:{reset} {}", output::tame::lines(&error.to_string()));

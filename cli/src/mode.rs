@@ -18,7 +18,8 @@ const OPERATOR: &str = "giveway-operator";
 const CONSEQUENCE: &str = "Mode off removes Giveway's scheduling gate from every gated pod in all namespaces, so gangs may be partially \
                            scheduled. This cannot be undone: the API server adds no gate to an existing pod";
 
-/// Runs `kubectl giveway mode`: switches the operator's mode, or returns to that of the chart. Returns the exit status.
+/// Runs `kubectl giveway mode`: writes the operator's mode to a ConfigMap, or deletes the ConfigMap for `chart`. Returns the exit
+/// status.
 pub(crate) fn run(args: &ModeArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     let mode = args.mode.mode();
     if mode == Some(Mode::Off) && !args.yes && !args.dry_run {
@@ -51,17 +52,17 @@ fn is_yes(answer: &str) -> bool {
     matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
 }
 
-/// Writes the mode to the ConfigMap, and prints what that means. Returns the exit status.
+/// Writes the mode to the ConfigMap of the mode, and prints what that means. Returns the exit status.
 fn set(mode: Mode, args: &ModeArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     let (namespace, known) = block_on(async {
         let api = connection.api().await?;
         let namespace = api.giveway_namespace().await;
-        let known = is_known(&namespace, &look(&api, &namespace).await)?;
+        let known = is_installed(&namespace, &find_installation(&api, &namespace).await)?;
         write(&api, &namespace, mode, args.dry_run).await.map_err(|error| failed(&error, "PATCH", &namespace))?;
         Ok((namespace, known))
     })?;
     if !known {
-        output::note(&unknown(&namespace));
+        output::note(&not_known_note(&namespace));
     }
     let what = mode.restraint();
     let done = if args.dry_run { "Nothing was written: it would say" } else { "It says" };
@@ -71,7 +72,7 @@ fn set(mode: Mode, args: &ModeArgs, connection: &ClusterConnection) -> Result<u8
     Ok(0)
 }
 
-/// Deletes the ConfigMap, so that the chart's mode applies again. Returns the exit status.
+/// Deletes the ConfigMap of the mode, so that the chart's mode applies again, and prints that. Returns the exit status.
 fn reset(args: &ModeArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     let (namespace, was_there, known) = block_on(async {
         let api = connection.api().await?;
@@ -79,11 +80,11 @@ fn reset(args: &ModeArgs, connection: &ClusterConnection) -> Result<u8, CliError
         let was_there =
             remove(&api, &namespace, args.dry_run).await.map_err(|error| failed(&error, "DELETE", &namespace))?;
         // A ConfigMap that remains from a deleted installation may be removed.
-        let known = was_there || is_known(&namespace, &look(&api, &namespace).await)?;
+        let known = was_there || is_installed(&namespace, &find_installation(&api, &namespace).await)?;
         Ok((namespace, was_there, known))
     })?;
     if !known {
-        output::note(&unknown(&namespace));
+        output::note(&not_known_note(&namespace));
     }
     output::show(&match (was_there, args.dry_run) {
         (true, false) => {
@@ -104,11 +105,11 @@ fn reset(args: &ModeArgs, connection: &ClusterConnection) -> Result<u8, CliError
 }
 
 /// Whether an object of an installation exists; `None` if that is unknown.
-type Look = Option<bool>;
+type Exists = Option<bool>;
 
-/// Reads whether Giveway is installed in this namespace: the operator's Deployment, and its Lease, which also exists if
-/// the operator runs outside of the cluster. A failed read does not block the switch.
-async fn look(api: &Api, namespace: &str) -> [Look; 2] {
+/// Reads whether the operator's Deployment and its Lease exist in this namespace. The Lease also exists if the operator runs outside of
+/// the cluster. A failed read is `None`.
+async fn find_installation(api: &Api, namespace: &str) -> [Exists; 2] {
     let deployment = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{OPERATOR}");
     let lease = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{LEASE}");
     let exists = |got| match got {
@@ -119,28 +120,28 @@ async fn look(api: &Api, namespace: &str) -> [Look; 2] {
     [exists(api.get::<Value>(&deployment).await), exists(api.get::<Value>(&lease).await)]
 }
 
-/// Returns true if Giveway is known to be installed in this namespace.
+/// Returns true if the operator's Deployment or Lease was found in this namespace, and false if that is not known.
 ///
 /// # Errors
-/// Giveway is known not to be installed there.
-fn is_known(namespace: &str, looks: &[Look; 2]) -> Result<bool, CliError> {
-    if *looks == [Some(false); 2] {
+/// Neither of them exists.
+fn is_installed(namespace: &str, found: &[Exists; 2]) -> Result<bool, CliError> {
+    if *found == [Some(false); 2] {
         return Err(CliError::NoSuchObject(format!(
             "--giveway-namespace: {namespace:?}: no Giveway is installed there: it has no Deployment {OPERATOR}"
         )));
     }
-    Ok(looks.contains(&Some(true)))
+    Ok(found.contains(&Some(true)))
 }
 
-/// Returns the error if the installation cannot be found for lack of rights.
-fn unknown(namespace: &str) -> String {
+/// Returns the note that it is not known whether Giveway is installed in this namespace, for lack of rights.
+fn not_known_note(namespace: &str) -> String {
     format!(
         "whether Giveway is installed in namespace {namespace} is not known, because you may not read Deployment {OPERATOR} \
          and Lease {LEASE} there: `kubectl giveway check` says what it does"
     )
 }
 
-/// Writes the mode into the ConfigMap of the mode, which is created if it does not exist; only checks it in a dry run.
+/// Writes the mode into the ConfigMap of the mode, which is created if it does not exist; a dry run changes nothing.
 async fn write(api: &Api, namespace: &str, mode: Mode, dry_run: bool) -> Result<(), RequestError> {
     let map = json!({
         "apiVersion": "v1",
@@ -148,13 +149,14 @@ async fn write(api: &Api, namespace: &str, mode: Mode, dry_run: bool) -> Result<
         "metadata": {"name": CONFIG_MAP, "namespace": namespace, "labels": {"app.kubernetes.io/part-of": "giveway"}},
         "data": {KEY: mode.as_str()},
     });
-    let path = format!("{}?fieldManager=kubectl-giveway&force=true{}", path(namespace), dry(dry_run));
+    let path =
+        format!("{}?fieldManager=kubectl-giveway&force=true{}", config_map_path(namespace), dry_run_query(dry_run));
     api.apply::<Value>(&path, &map).await.map(|_| ())
 }
 
-/// Deletes the ConfigMap. Returns true if it existed.
+/// Deletes the ConfigMap of the mode; a dry run changes nothing. Returns true if the ConfigMap existed.
 async fn remove(api: &Api, namespace: &str, dry_run: bool) -> Result<bool, RequestError> {
-    let path = format!("{}?{}", path(namespace), dry(dry_run).trim_start_matches('&'));
+    let path = format!("{}?{}", config_map_path(namespace), dry_run_query(dry_run).trim_start_matches('&'));
     match api.call::<Value>(Method::DELETE, &path, Vec::new()).await {
         Ok(_) => Ok(true),
         Err(error) if error.code() == Some(404) => Ok(false),
@@ -162,24 +164,25 @@ async fn remove(api: &Api, namespace: &str, dry_run: bool) -> Result<bool, Reque
     }
 }
 
-/// Returns the API path of the ConfigMap of the mode.
-pub(crate) fn path(namespace: &str) -> String {
+/// Returns the API path of the ConfigMap that sets the operator's mode.
+pub(crate) fn config_map_path(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}")
 }
 
-/// Returns the query parameter that makes a request a dry run; an empty string if it is none.
-fn dry(dry_run: bool) -> &'static str {
+/// Returns the query parameter that makes a request a dry run, with `&` in front; an empty string without a dry run.
+fn dry_run_query(dry_run: bool) -> &'static str {
     if dry_run { "&dryRun=All" } else { "" }
 }
 
-/// Returns the error of a call for the ConfigMap of the mode that failed, with what the user can do. `verb` is that of HTTP.
+/// Returns the error of a failed call for the ConfigMap of the mode, with what the user can do. `verb` is the HTTP method, such as
+/// `PATCH`.
 fn failed(error: &RequestError, verb: &str, namespace: &str) -> CliError {
     let problem = match error.code() {
         Some(403) => ChartRole::Switch(namespace).explain(&error.to_string()),
         Some(404) => format!("{error}: set --giveway-namespace to the namespace in which Giveway is installed"),
         _ => error.to_string(),
     };
-    CliError::Cluster { what: format!("{verb} {}", path(namespace)), problem }
+    CliError::Cluster { what: format!("{verb} {}", config_map_path(namespace)), problem }
 }
 
 #[cfg(test)]
@@ -199,14 +202,14 @@ mod tests {
     #[test]
     fn a_namespace_without_giveway_is_an_error_and_an_unreadable_one_is_not() {
         let (yes, no) = (Some(true), Some(false));
-        let said = is_known("team", &[no, no]).unwrap_err();
+        let said = is_installed("team", &[no, no]).unwrap_err();
         let words =
             "--giveway-namespace: \"team\": no Giveway is installed there: it has no Deployment giveway-operator";
         assert_eq!((said.to_string().as_str(), said.exit_status()), (words, 2));
-        for (looks, known) in
+        for (found, known) in
             [([yes, yes], true), ([no, yes], true), ([yes, None], true), ([None, None], false), ([no, None], false)]
         {
-            assert_eq!(is_known("team", &looks).unwrap(), known, "{looks:?}");
+            assert_eq!(is_installed("team", &found).unwrap(), known, "{found:?}");
         }
     }
 }

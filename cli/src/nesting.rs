@@ -9,7 +9,7 @@ pub(crate) const DEEPEST: usize = 128;
 /// Number of levels that a text may have here.
 const MOST: usize = 1000;
 
-/// Returns true if a text has more levels of brackets than any parser accepts.
+/// Returns true if a text in YAML or JSON has more than 1000 levels of brackets, which no parser here accepts.
 pub(crate) fn is_too_deep(text: &[u8]) -> bool {
     let mut scanner = Scanner::default();
     text.split(|byte| *byte == b'\n').any(|line| scanner.is_too_deep_after(line))
@@ -27,7 +27,7 @@ struct Scanner {
 }
 
 impl Scanner {
-    /// Reads the next line. Returns true if more brackets are open in it than permitted.
+    /// Scans the next line. Returns true if more brackets are open in it than permitted.
     fn is_too_deep_after(&mut self, line: &[u8]) -> bool {
         let is_block_style = self.depth == 0 && self.quote.is_none();
         if is_block_style && self.is_in_block(line) {
@@ -65,7 +65,8 @@ impl Scanner {
         false
     }
 
-    /// Returns true if a value may begin here. `last` is the last byte of the line that is no space, `before` the byte directly before.
+    /// Returns true if a value of YAML may begin at the next byte of the line. `last` is the last byte before it that is no space, and
+    /// `before` the byte directly before it.
     fn may_begin(&self, last: u8, before: u8) -> bool {
         match last {
             b',' | b'[' | b'{' => true,
@@ -74,7 +75,7 @@ impl Scanner {
         }
     }
 
-    /// Returns true if a line belongs to a block scalar, and ends the scalar otherwise.
+    /// Returns true if the line belongs to the present block scalar of YAML; otherwise ends that scalar, if there is one.
     fn is_in_block(&mut self, line: &[u8]) -> bool {
         let Some(indented) = self.block else { return false };
         let spaces = line.iter().take_while(|byte| **byte == b' ').count();
@@ -98,7 +99,7 @@ fn indentation(line: &[u8]) -> usize {
     }
 }
 
-/// Returns true if the next lines are a block scalar: the line ends with `|` or `>`, perhaps with a number or sign.
+/// Returns true if a block scalar of YAML begins after this line: it ends with `|` or `>`, perhaps followed by a number or sign.
 fn announces_block(line: &[u8]) -> bool {
     let word = line.trim_ascii_end().rsplit(|byte| *byte == b' ').next().unwrap_or_default();
     matches!(word, [b'|' | b'>', rest @ ..] if rest.iter().all(|byte| b"+-0123456789".contains(byte)))

@@ -55,8 +55,8 @@ pub(crate) struct ManifestPlan {
     pub(crate) outcomes: Vec<DecisionOutcome>,
 }
 
-/// Plans for manifests as if they were submitted, and adds their objects to the world. Each file is its name for messages, and
-/// its text.
+/// Plans for manifests as if they were submitted, and adds their objects to `world`. Each file is its name for messages, and its text.
+/// Objects without a namespace get `namespace`; `flag` is the namespace of `-n`, if it is set.
 ///
 /// # Errors
 /// A manifest cannot be read, or is rejected as by admission.
@@ -77,7 +77,7 @@ pub(crate) fn of_manifests(
     Ok(ManifestPlan { answer, outcomes })
 }
 
-/// Returns the changes that would make the preemptor schedulable, if an explanation is asked for: finding them takes many decisions.
+/// Returns sentences about changes that would make the preemptor schedulable, if `--explain` is set: finding them takes many decisions.
 fn changes_of(world: &World, outcome: &DecisionOutcome, args: &PlanArgs) -> Vec<String> {
     if args.explain { changes::of(world, outcome, args.strategy) } else { Vec::new() }
 }

@@ -12,7 +12,8 @@ pub(crate) enum ChartRole<'a> {
 }
 
 impl ChartRole<'_> {
-    /// Returns the API server's message; for a missing RBAC permission, with the role that grants it.
+    /// Returns the API server's message `said`; if it says that an RBAC permission is missing, with the command that binds this role of
+    /// the chart.
     pub(crate) fn explain(self, said: &str) -> String {
         let Some(user) = user_without_right(said) else { return said.to_owned() };
         let binding =
@@ -37,7 +38,7 @@ impl ChartRole<'_> {
         }
     }
 
-    /// Returns the name of the role in the chart.
+    /// Returns the name of the ClusterRole or Role in the chart.
     fn name(self) -> &'static str {
         match self {
             Self::Planner => "giveway-planner",
@@ -47,8 +48,8 @@ impl ChartRole<'_> {
     }
 }
 
-/// Returns the user named in an RBAC rejection: `pods is forbidden: User "a" cannot list resource "pods" in API group
-/// ""`. Rejections by admission are "forbidden" as well, but no role permits them.
+/// Returns the user named in an RBAC rejection: `pods is forbidden: User "a" cannot list resource "pods" in API group ""`; `None` for
+/// any other message. Rejections by admission are "forbidden" as well, but no role permits them.
 pub(crate) fn user_without_right(said: &str) -> Option<&str> {
     let (_, rest) = said.split_once(" is forbidden: User \"")?;
     let (user, rest) = rest.split_once('"')?;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
 
-/// Runs `kubectl giveway snapshot`: writes all objects that the planner reads into a file, on request without their names.
+/// Runs `kubectl giveway snapshot`: writes all objects that the planner reads into a file, with `--anonymize` under other names.
 pub(crate) fn run(args: &SnapshotArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     let mut objects = block_on(async { live::read(&connection.api().await?).await })?;
     for note in &objects.notes {
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &SnapshotArgs, connection: &ClusterConnection) -> Result
     print(&list, &mut file).and_then(|()| file.flush()).map_err(failed)
 }
 
-/// Writes the list as indented JSON with a line break at the end.
+/// Writes the List of objects to `out`, as indented JSON with a line break at the end.
 fn print(list: &Value, out: &mut impl Write) -> Result<(), std::io::Error> {
     serde_json::to_writer_pretty(&mut *out, list)?;
     writeln!(out)

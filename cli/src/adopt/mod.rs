@@ -64,7 +64,7 @@ async fn change_all(
     for name in &names {
         match change_one(&store, change, name, flags.dry_run).await {
             Ok(text) => printer.print(&text),
-            Err(error) => status = status.max(crate::complain(&error)),
+            Err(error) => status = status.max(crate::print_error(&error)),
         }
     }
     printer.finish()?;

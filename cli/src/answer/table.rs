@@ -2,7 +2,7 @@
 
 use super::{GraceLine, PlacementLine, PlanAnswer, VictimLine};
 use crate::output::style::{BAD, COSTS, GOOD, HEAD, paint};
-use crate::output::table::{line, runs, table};
+use crate::output::table::{joined_names, line, table};
 use std::collections::BTreeMap;
 
 /// Returns the answer of `plan` as tables with sentences, wrapped at `width` characters (`None` for no limit). `explain` adds the steps
@@ -52,7 +52,7 @@ fn append_decision(out: &mut String, answer: &PlanAnswer, explain: bool, width: 
         line(out, width, "Kept:", &rescue.kept);
     }
     if !answer.awaited.is_empty() {
-        line(out, width, "Leaving anyway:", &runs(answer.awaited.iter().map(String::as_str)));
+        line(out, width, "Leaving anyway:", &joined_names(answer.awaited.iter().map(String::as_str)));
     }
     if !answer.placements.is_empty() {
         out.push('\n');
@@ -90,7 +90,7 @@ pub(crate) fn victims(victims: &[VictimLine], width: Option<u16>) -> String {
             victim.priority.to_string(),
             victim.owner.clone().unwrap_or_else(|| "-".to_owned()),
             victim.loss(),
-            runs(victim.nodes.iter().map(String::as_str)),
+            joined_names(victim.nodes.iter().map(String::as_str)),
             if victim.violates_budget { "violated" } else { "kept" }.to_owned(),
         ];
         cells.into_iter().chain(grace).collect()
@@ -109,7 +109,9 @@ fn placements(placements: &[PlacementLine], width: Option<u16>) -> String {
     }
     let mut rows = vec![["NODE", "PODS", "PLACED"].map(str::to_owned).to_vec()];
     rows.extend(
-        nodes.iter().map(|(node, pods)| vec![(*node).to_owned(), pods.len().to_string(), runs(pods.iter().copied())]),
+        nodes
+            .iter()
+            .map(|(node, pods)| vec![(*node).to_owned(), pods.len().to_string(), joined_names(pods.iter().copied())]),
     );
     table(rows, width)
 }

@@ -222,7 +222,7 @@ fn argument(deployments: &[DeploymentObject], flag: &str) -> Option<String> {
 /// Returns the mode in the ConfigMap that `kubectl giveway mode` writes in this namespace, or that the ConfigMap does not exist or is
 /// invalid.
 async fn switched(api: &Api, namespace: &str) -> Result<ReadResult<Switched>, CliError> {
-    let map: ReadResult<Option<ConfigMap>> = get(api, &mode::path(namespace)).await?;
+    let map: ReadResult<Option<ConfigMap>> = get(api, &mode::config_map_path(namespace)).await?;
     Ok(map.map(|map| {
         let Some(map) = map else { return Switched::No };
         match map.data.as_ref().and_then(|data| data.get(KEY)).map(|word| word.parse::<Mode>()) {

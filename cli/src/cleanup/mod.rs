@@ -201,7 +201,7 @@ impl Sweep<'_> {
                 Ok(found) => self.print_leftovers(&object_name, &found),
                 Err(error) => {
                     let error = CliError::Cluster { what: object_name, problem: error.to_string() };
-                    self.status = self.status.max(crate::complain(&error));
+                    self.status = self.status.max(crate::print_error(&error));
                 }
             }
         }

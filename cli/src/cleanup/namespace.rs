@@ -63,7 +63,7 @@ async fn clean(api: &Api, dry_run: bool, printer: &mut Printer) -> Result<u8, Cl
             Ok(_) => printer.print(&format!("podgroup/{namespace}/{name}: finalizer removed\n")),
             Err(error) => {
                 let what = format!("podgroup/{namespace}/{name}");
-                status = crate::complain(&CliError::Cluster { what, problem: error.to_string() });
+                status = crate::print_error(&CliError::Cluster { what, problem: error.to_string() });
             }
         }
     }

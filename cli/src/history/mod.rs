@@ -5,7 +5,7 @@ use crate::args::{HistoryArgs, ListFormat};
 use crate::connect::{Api, ClusterConnection, block_on};
 use crate::error::CliError;
 use crate::live;
-use crate::output::table::{runs, table};
+use crate::output::table::{joined_names, table};
 use crate::output::{self, style};
 use crate::why::age;
 use crate::world::World;
@@ -91,7 +91,7 @@ pub(crate) struct History {
     notes: Vec<String>,
 }
 
-/// Runs `kubectl giveway history`: reads the Preemptions of the target, of a namespace or of all, and prints them.
+/// Runs `kubectl giveway history`: reads the Preemptions that concern a group, a pod or a namespace, or all of them, and prints them.
 pub(crate) fn run(args: &HistoryArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     let (about, preemptions) = block_on(async {
         let api = connection.api().await?;
@@ -124,7 +124,7 @@ async fn read(api: &Api) -> Result<Vec<Preemption>, CliError> {
 }
 
 impl History {
-    /// Assembles the stored plans from their Preemptions, and selects those that concern `about`.
+    /// Assembles the stored plans from their Preemption objects, and selects those that concern the namespace, group or pod in `about`.
     fn new(preemptions: Vec<Preemption>, about: &HistoryScope) -> Self {
         let mut plans: BTreeMap<String, Vec<Preemption>> = BTreeMap::new();
         for part in preemptions {
@@ -143,7 +143,7 @@ impl History {
         history
     }
 
-    /// Returns the history of all plans in a world.
+    /// Returns the history of all stored plans in `world`, the objects of the cluster.
     pub(crate) fn of_world(world: &World) -> Self {
         let plans = world.plans.iter().map(|(name, plan)| (plan.clone(), world.finished.get(name).cloned()));
         Self { items: rows(plans.collect(), &HistoryScope::All), notes: Vec::new() }
@@ -154,7 +154,8 @@ impl History {
         self.items.iter().map(|row| format!("preemption.{GROUP}/{}\n", row.preemption)).collect()
     }
 
-    /// Returns the heading of the table and a row for each plan. `wide` adds the end of the plan and its message.
+    /// Returns the cells of the table: its heading and a row for each plan, with ages at `now`. `wide` adds the end of the plan and its
+    /// message.
     fn cells(&self, now: Timestamp, wide: bool) -> Vec<Vec<String>> {
         let head = ["AGE", "PREEMPTOR", "PRIORITY", "PODS", "VICTIMS", "STATE", "PREEMPTION"];
         let more: &[&str] = if wide { &["FINISHED", "MESSAGE"] } else { &[] };
@@ -170,7 +171,8 @@ impl History {
         rows
     }
 
-    /// Returns the table; a wide one also has the end and the message of each preemption.
+    /// Returns the history as a table at most `width` characters wide (`None` for no limit), with ages at `now`; without a row, a
+    /// sentence about `about`. `wide` adds the end and the message of each preemption.
     fn table(&self, about: &HistoryScope, now: Timestamp, width: Option<u16>, wide: bool) -> String {
         let mut text = if self.items.is_empty() {
             match about {
@@ -190,7 +192,7 @@ impl History {
     }
 }
 
-/// Returns the preemptions of a world that are in progress, the oldest first, as the cells of a table under its heading.
+/// Returns the stored plans that are in progress, the oldest first, as the cells of a table below its heading. Ages are those at `now`.
 pub(crate) fn in_progress(world: &World, now: Timestamp) -> Vec<Vec<String>> {
     let mut history = History::of_world(world);
     history.items.retain(|row| row.state.in_flight());
@@ -198,11 +200,11 @@ pub(crate) fn in_progress(world: &World, now: Timestamp) -> Vec<Vec<String>> {
 }
 
 impl HistoryRow {
-    /// Returns the texts of one row of the table, whose age is that at `now`.
+    /// Returns the cells of this row of the table; its age is that at `now`.
     fn cells(&self, now: Timestamp) -> Vec<String> {
         let whole = |victim: &StoredVictim| match victim.kind.as_str() {
             "PodGroup" if self.role == Some(HistoryRole::Victim) => {
-                format!("{}: {}", reference(victim), runs(victim.pods.iter().map(|pod| pod.name.as_str())))
+                format!("{}: {}", reference(victim), joined_names(victim.pods.iter().map(|pod| pod.name.as_str())))
             }
             _ => reference(victim),
         };
@@ -227,18 +229,20 @@ impl HistoryRow {
     }
 }
 
-/// Returns the victim as `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
+/// Returns a victim as `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
 fn reference(victim: &StoredVictim) -> String {
     format!("{}/{}/{}", victim.kind.to_lowercase(), victim.namespace, victim.name)
 }
 
-/// Returns the rows of those plans that `about` selects, the oldest first. Each plan has the time of its end, or `None` while in progress.
+/// Returns the rows of those plans that concern `about`, the oldest first. Each plan comes with the time of its end, or `None` while it
+/// is in progress.
 fn rows(mut plans: Vec<(StoredPlan, Option<Time>)>, about: &HistoryScope) -> Vec<HistoryRow> {
     plans.sort_by(|(a, _), (b, _)| a.age_order().cmp(&b.age_order()));
     plans.into_iter().filter_map(|(plan, finished)| row(plan, finished, about)).collect()
 }
 
-/// Returns the row for a plan, or `None` if the plan does not concern the requested group, pod or namespace.
+/// Returns the row for a plan, or `None` if the plan does not concern the group, pod or namespace in `about`. `finished_at` is the time
+/// of the plan's end.
 fn row(plan: StoredPlan, finished_at: Option<Time>, about: &HistoryScope) -> Option<HistoryRow> {
     let (role, victims) = match about {
         HistoryScope::All => (None, plan.victims),
@@ -272,7 +276,8 @@ fn row(plan: StoredPlan, finished_at: Option<Time>, about: &HistoryScope) -> Opt
     })
 }
 
-/// Returns true if `wanted` is the preemptor of the plan: the group, the pod, or a placed member of the preempting group.
+/// Returns true if a stored plan is for the group or pod `wanted`: it is the preemptor of the plan, or a member of the preemptor with a
+/// placement.
 fn is_preemptor(
     preemptor: &StoredPreemptor,
     placements: &[giveway_crds::plan::StoredPlacement],
@@ -287,7 +292,8 @@ fn is_preemptor(
         }
 }
 
-/// Returns the part of a victim that is the `wanted` group or pod: the whole group, or only that pod of it; `None` if it is in none.
+/// Returns what a plan evicts of the group or pod `wanted` with this victim: the whole group, or only that pod of it; `None` if it is
+/// in neither.
 fn part_of(victim: &StoredVictim, wanted: &Preemptor) -> Option<StoredVictim> {
     let ObjectKey { namespace, name } = wanted.key();
     if victim.namespace != namespace.as_str() {

@@ -43,14 +43,15 @@ pub(crate) fn yaml(value: &impl Serialize) -> Result<String, CliError> {
     serde_yaml_ng::to_string(value).map_err(|error| CliError::stdout(std::io::Error::other(error)))
 }
 
-/// Replaces what the terminal shows by a text. Nothing of the terminal is changed that would have to be restored.
+/// Erases the terminal and prints a text at its top. No mode of the terminal is changed, so nothing has to be restored.
 pub(crate) fn redraw(text: &str) -> Result<(), CliError> {
     // The cursor moves to the first line, and everything below it is erased.
     std::io::stdout().write_all(b"\x1b[H\x1b[J").map_err(CliError::stdout)?;
     show(text)
 }
 
-/// Prints a text on standard output; with colours only if they are wanted, and without other control sequences.
+/// Prints a text on standard output. Control characters are escaped; colours remain only if the output is a terminal and the user wants
+/// them.
 pub(crate) fn show(text: &str) -> Result<(), CliError> {
     let mut out = anstream::stdout().lock();
     out.write_all(tame::lines(text).as_bytes()).and_then(|()| out.flush()).map_err(CliError::stdout)

@@ -13,7 +13,7 @@ pub(crate) const COSTS: Style = AnsiColor::Yellow.on_default().bold();
 /// Failed.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 
-/// Returns a text with the terminal codes that begin and end a style.
+/// Returns a text between the terminal sequences that begin and end a style, such as bold or a colour.
 pub(crate) fn paint(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }

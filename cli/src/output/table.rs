@@ -4,7 +4,8 @@ use super::tame;
 use comfy_table::{ContentArrangement, Table, presets};
 use std::fmt::Write;
 
-/// Returns a table without frames. The first row is the heading.
+/// Returns rows of cells as a table without frames, at most `width` characters wide (`None` for no limit). The first row is the
+/// heading.
 pub(crate) fn table(rows: Vec<Vec<String>>, width: Option<u16>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
@@ -26,14 +27,14 @@ pub(crate) fn table(rows: Vec<Vec<String>>, width: Option<u16>) -> String {
     text
 }
 
-/// Appends a paragraph with a label in front, wrapped at the width.
+/// Appends a paragraph to `out`: a label and a text, wrapped at `width` characters (`None` for no limit).
 pub(crate) fn line(out: &mut String, width: Option<u16>, label: &str, text: &str) {
     let limit = width.map_or(usize::MAX, usize::from);
     let text = tame::line(text);
     let mut column = 0;
     let mut first = true;
     for word in label.split(' ').filter(|word| !label.is_empty() || !word.is_empty()).chain(text.split(' ')) {
-        let length = visible(word);
+        let length = visible_length(word);
         if !first && column + 1 + length > limit {
             out.push_str("\n    ");
             column = 4;
@@ -48,13 +49,13 @@ pub(crate) fn line(out: &mut String, width: Option<u16>, label: &str, text: &str
     out.push('\n');
 }
 
-/// Returns the number of characters that a terminal shows of a text, which may have codes of colours.
-fn visible(text: &str) -> usize {
+/// Returns the number of characters that a terminal shows of a text, without sequences of colours.
+fn visible_length(text: &str) -> usize {
     anstream::adapter::strip_str(text).to_string().chars().count()
 }
 
-/// Returns the names in order, joined by commas. Those with consecutive numbers are shortened: `a-0, a-1, a-2` becomes `a-0..2`.
-pub(crate) fn runs<'a>(names: impl Iterator<Item = &'a str>) -> String {
+/// Returns the names in order, joined by commas. Names with consecutive numbers are shortened: `a-0, a-1, a-2` becomes `a-0..2`.
+pub(crate) fn joined_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let split = |name: &'a str| -> Option<(&'a str, u64)> {
         let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit());
         Some((prefix, name.strip_prefix(prefix)?.parse().ok()?))
@@ -98,7 +99,7 @@ mod tests {
 
     #[test]
     fn names_with_consecutive_numbers_are_shortened_and_others_are_listed() {
-        let text = |names: &[&str]| runs(names.iter().copied());
+        let text = |names: &[&str]| joined_names(names.iter().copied());
         assert_eq!(text(&["a-0", "a-1", "a-2", "b"]), "a-0..2, b");
         assert_eq!(text(&["a-0", "a-1"]), "a-0, a-1");
         assert_eq!(text(&["a-10", "a-9", "a-8", "a-11", "a-13"]), "a-8..11, a-13");

@@ -5,18 +5,20 @@ use super::style::{BAD, COSTS, GOOD, HEAD};
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Escapes a text of one line, in which only Giveway's own colours remain as terminal sequences.
+/// Escapes the control characters of a text of one line; only Giveway's own colours remain.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
-    but(text, &[])
+    escape_except(text, &[])
 }
 
-/// Escapes a text of several lines, such as the content of a file: line feeds and tabs stay.
+/// Escapes the control characters of a text of several lines, such as the content of a file; line feeds, tabs and Giveway's own colours
+/// remain.
 pub(crate) fn lines(text: &str) -> Cow<'_, str> {
-    but(text, &['\n', '\t'])
+    escape_except(text, &['\n', '\t'])
 }
 
-/// Escapes all control characters except `allowed`, in JSON notation, so that JSON stays equivalent.
-fn but<'a>(text: &'a str, allowed: &[char]) -> Cow<'a, str> {
+/// Escapes all control characters of a text except `allowed` and Giveway's own colours, in JSON notation, so that JSON stays
+/// equivalent.
+fn escape_except<'a>(text: &'a str, allowed: &[char]) -> Cow<'a, str> {
     let bad = |c: char| c.is_control() && !allowed.contains(&c);
     if !text.contains(bad) {
         return Cow::Borrowed(text);

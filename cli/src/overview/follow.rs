@@ -23,7 +23,7 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(500), Duration::fr
 /// Pause until a kind that the cluster lacks is requested again.
 const MISSING: Duration = Duration::from_secs(30);
 
-/// What became known of a kind.
+/// What became known of a kind of objects: an object was listed, changed or deleted, or the kind cannot be read.
 #[derive(Debug)]
 pub(super) enum FollowedChange {
     /// A list begins.
@@ -77,13 +77,14 @@ pub(super) struct KindFollower {
 }
 
 impl KindFollower {
-    /// Creates the follower of a kind, for the objects that the user may read; its first request is made by [`KindFollower::next`].
+    /// Creates the follower of a kind, for the objects that the user may read. `row` describes the kind. No request is made before
+    /// [`KindFollower::next`].
     pub(super) fn of(api: &Api, row: &'static KindFields) -> Self {
         let reader = Some(reader_of(api, row));
         Self { reader, is_native: false, ..Self::of_native_groups(api, row) }
     }
 
-    /// Creates the follower of native groups, of which `row` is any version.
+    /// Creates the follower of PodGroups of Kubernetes itself. `row` describes any version of them; the served one is determined later.
     pub(super) fn of_native_groups(api: &Api, row: &'static KindFields) -> Self {
         Self {
             api: api.clone(),
@@ -99,7 +100,7 @@ impl KindFollower {
         }
     }
 
-    /// Waits for the next change of the kind, or for what ends or delays the changes. Failures are retried at growing delays.
+    /// Waits for the next change of the kind, or for what ends or delays the changes. Failed requests are retried after growing delays.
     pub(super) async fn next(&mut self) -> FollowedChange {
         loop {
             if !self.pause.is_zero() {
@@ -114,7 +115,7 @@ impl KindFollower {
                 continue;
             };
             let asks = self.is_interrupted || self.is_unwatched;
-            match event(reader, asks, self.api.object_timeout()).await {
+            match next_event(reader, asks, self.api.object_timeout()).await {
                 Ok(Some(event)) => return self.delivered(event),
                 Ok(None) => {
                     (self.failures, self.is_interrupted, self.is_unwatched) = (0, false, false);
@@ -133,7 +134,7 @@ impl KindFollower {
         }
     }
 
-    /// Returns the change that an event of the watch is, and resets the count of failures.
+    /// Returns the change that an event of the list or watch is. A complete list or a change resets the count of failures.
     fn delivered(&mut self, event: Event<Value>) -> FollowedChange {
         match event {
             Event::Begun => {
@@ -157,7 +158,7 @@ impl KindFollower {
         }
     }
 
-    /// Handles a failure. Returns nothing if the next request shows what is wrong.
+    /// Records a failure of the list or watch. Returns the change that it is, or `None` if only the next request shows what is wrong.
     fn failed(&mut self, failure: WatchFailure) -> Option<FollowedChange> {
         if failure.is_forbidden() {
             if matches!(failure, WatchFailure::List(_)) {
@@ -176,7 +177,7 @@ impl KindFollower {
             failure if failure.is_unserved() => "the API server does not know this kind".to_owned(),
             // The watch continues, or the kind is listed again.
             WatchFailure::Missed(_) | WatchFailure::Ended => {
-                self.back_off();
+                self.delay_request();
                 return None;
             }
             WatchFailure::List(error) | WatchFailure::Watch(error) => RequestError::from(error).to_string(),
@@ -185,7 +186,7 @@ impl KindFollower {
         Some(self.interrupted(problem))
     }
 
-    /// Returns the change that the cluster does not have the kind, and delays the next request.
+    /// Records that the cluster does not have the kind, and delays the next request.
     fn missing(&mut self) -> FollowedChange {
         if self.is_native {
             self.reader = None;
@@ -194,7 +195,7 @@ impl KindFollower {
         FollowedChange::Missing
     }
 
-    /// Returns the change that the kind cannot be read now, because of `problem`, and delays the next request.
+    /// Records that the kind cannot be read now because of `problem`, and delays the next request.
     fn interrupted(&mut self, problem: String) -> FollowedChange {
         self.interrupted_by(CliError::Cluster { what: format!("GET {}", self.row.path()), problem })
     }
@@ -202,37 +203,39 @@ impl KindFollower {
     /// Records that the kind cannot be read because of this error, and delays the next request.
     fn interrupted_by(&mut self, error: CliError) -> FollowedChange {
         self.is_interrupted = true;
-        self.back_off();
+        self.delay_request();
         FollowedChange::Failed(error)
     }
 
-    /// Delays the next request: longer after each consecutive failure.
-    fn back_off(&mut self) {
+    /// Delays the next request, longer after each consecutive failure.
+    fn delay_request(&mut self) {
         let (first, longest) = BACK_OFF;
         self.pause = longest.min(first * 2_u32.saturating_pow(self.failures));
         self.failures = (self.failures + 1).min(8);
     }
 }
 
-/// Returns the reader that lists and watches the objects of a kind, of the whole cluster if permitted, otherwise of the namespace.
+/// Returns the reader that lists and watches the objects of a kind: in the whole cluster if the user may, otherwise in the namespace of
+/// the command.
 fn reader_of(api: &Api, row: &'static KindFields) -> PermittedReader {
     let namespace = live::is_namespaced(row).then(|| api.namespace.clone());
     let params = WatchParams { field_selector: live::field_selector(row), ..WatchParams::default() };
     api.follow(row, namespace, params)
 }
 
-/// Waits for the next event; `None` if `asks` is set and a watch that was interrupted or forbidden delivers changes now.
-async fn event(
+/// Waits for the next event of a list or watch; during a list at most for `time_limit`. If `resumes`, first tries a watch that was
+/// interrupted or forbidden, and returns `None` if it delivers changes again.
+async fn next_event(
     reader: &mut PermittedReader,
-    asks: bool,
-    patience: Duration,
+    resumes: bool,
+    time_limit: Duration,
 ) -> Result<Option<Event<Value>>, Interruption> {
-    if asks && reader.resume().await.map_err(Interruption::Failure)? {
+    if resumes && reader.resume().await.map_err(Interruption::Failure)? {
         return Ok(None);
     }
     // Only a list has a time limit, because a watch may have no events for a long time.
     let next = if reader.is_listing() {
-        timeout(patience, reader.next()).await.map_err(|_| Interruption::Late(patience))?
+        timeout(time_limit, reader.next()).await.map_err(|_| Interruption::Late(time_limit))?
     } else {
         reader.next().await
     };

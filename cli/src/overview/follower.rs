@@ -4,7 +4,7 @@ use super::follow::{FollowedChange, KindFollower};
 use super::state::{Snapshot, State, now};
 use crate::connect::Api;
 use crate::error::CliError;
-use crate::live::{self, Gaps, Unseen};
+use crate::live::{self, Gaps, UnreadKinds};
 use crate::world::{World, key_in};
 use futures::stream::{self, LocalBoxStream, SelectAll};
 use futures::{FutureExt as _, StreamExt as _};
@@ -60,13 +60,13 @@ struct FollowedKind {
 }
 
 impl FollowedKind {
-    /// Creates the state of a kind of which nothing was read.
+    /// Creates the state of a kind of which nothing was read yet. `row` describes the kind.
     fn new(row: &'static KindFields) -> Self {
         let (known, listed) = (BTreeSet::new(), BTreeSet::new());
         Self { row, coverage: Coverage::Unknown, is_unwatched: false, problem: None, known, listed }
     }
 
-    /// Applies a change to the world. Returns true if there is something new to show.
+    /// Applies a change of this kind to the objects in `world`. Returns true if there is something new to show.
     fn apply(&mut self, change: FollowedChange, world: &mut World) -> bool {
         match change {
             FollowedChange::Started => {
@@ -81,7 +81,7 @@ impl FollowedKind {
                 true
             }
             FollowedChange::Complete(scope) => {
-                self.end(Coverage::Listed(scope), world);
+                self.end_list(Coverage::Listed(scope), world);
                 true
             }
             FollowedChange::Applied(object) => {
@@ -101,7 +101,7 @@ impl FollowedKind {
                 let coverage = if is_forbidden { Coverage::Listed(PermittedScope::Nothing) } else { Coverage::Missing };
                 let is_new = self.coverage != coverage || self.problem.is_some();
                 self.is_unwatched = false;
-                self.end(coverage, world);
+                self.end_list(coverage, world);
                 is_new
             }
             FollowedChange::Unwatched => !std::mem::replace(&mut self.is_unwatched, true),
@@ -118,8 +118,8 @@ impl FollowedKind {
         }
     }
 
-    /// Removes the objects that are not in the list that is complete now.
-    fn end(&mut self, coverage: Coverage, world: &mut World) {
+    /// Removes the objects of this kind that are not in the list that is complete now, and records how much of the kind is known.
+    fn end_list(&mut self, coverage: Coverage, world: &mut World) {
         for key in self.known.difference(&self.listed) {
             world.remove(self.row, key);
         }
@@ -129,7 +129,7 @@ impl FollowedKind {
 }
 
 impl Follower {
-    /// Creates the follower of everything that the planner needs.
+    /// Creates the follower of all kinds that the planner needs.
     fn new(api: &Api) -> Self {
         let rows = || IN_SNAPSHOTS.iter().copied();
         let mut followers: Vec<KindFollower> = rows().map(|row| KindFollower::of(api, row)).collect();
@@ -147,19 +147,19 @@ impl Follower {
         Self { changes: stream::select_all(changes), kinds, namespace: api.namespace.clone() }
     }
 
-    /// Reads the cluster as far as the user may. Returns also what follows its changes.
+    /// Reads the cluster as far as the user may. Returns its state, and the follower that applies later changes to the state.
     ///
     /// # Errors
     /// The first list of a kind fails for another reason than a missing right.
     pub(crate) async fn start(api: &Api) -> Result<(State, Self), CliError> {
         let (mut world, mut follower) = (World::of_live_cluster(), Self::new(api));
-        follower.first(&mut world).await?;
+        follower.read_first_lists(&mut world).await?;
         let snapshot = Snapshot::new(api.namespace.clone(), world, follower.gaps());
         Ok((State::new(snapshot, now()), follower))
     }
 
-    /// Waits until of each kind is known what the user may read.
-    async fn first(&mut self, world: &mut World) -> Result<(), CliError> {
+    /// Applies changes to `world` until each kind was listed once, or is known to be missing or forbidden.
+    async fn read_first_lists(&mut self, world: &mut World) -> Result<(), CliError> {
         while self.kinds.iter().any(|kind| kind.coverage == Coverage::Unknown) {
             match self.changes.next().await {
                 // Only what is not known yet must be read now: the watch of a kind that was listed is retried.
@@ -173,12 +173,12 @@ impl Follower {
         Ok(())
     }
 
-    /// Returns true if the first list of a kind is not complete.
+    /// Returns true if the first list of a kind is not complete. `number` is the index of the kind.
     fn is_unknown(&self, number: usize) -> bool {
         self.kinds.get(number).is_some_and(|kind| kind.coverage == Coverage::Unknown)
     }
 
-    /// Applies the changes to the state, for ever.
+    /// Applies all changes of the cluster to `state` as they arrive, and never ends.
     pub(crate) async fn follow(mut self, state: &State) {
         let mut last = Instant::now();
         // The first state does not say that a watch has failed.
@@ -202,7 +202,8 @@ impl Follower {
         }
     }
 
-    /// Applies a change, and those that have arrived with it, to the world. Returns true if something changed.
+    /// Applies a change, and those that have arrived with it, to the objects in `world`. Returns true if there is something new to
+    /// show.
     fn apply_all(&mut self, first: KindChange, world: &mut World) -> bool {
         let mut is_new = self.apply(first, world);
         for _ in 1..AT_ONCE {
@@ -212,14 +213,14 @@ impl Follower {
         is_new
     }
 
-    /// Applies a change to the world. `number` is the index of its kind. Returns true if there is something new to show.
+    /// Applies a change to the objects in `world`. `number` is the index of its kind. Returns true if there is something new to show.
     fn apply(&mut self, (number, change): KindChange, world: &mut World) -> bool {
         self.kinds.get_mut(number).is_some_and(|kind| kind.apply(change, world))
     }
 
     /// Returns what the state lacks: the kinds that the user may not read or watch, and those of Giveway that are not installed.
     fn gaps(&self) -> Gaps {
-        let (mut notes, mut unseen) = (Vec::new(), Unseen::default());
+        let (mut notes, mut unseen) = (Vec::new(), UnreadKinds::default());
         for kind in &self.kinds {
             match kind.coverage {
                 Coverage::Listed(PermittedScope::Namespace) => unseen.elsewhere.push(live::plural(kind.row)),
@@ -232,10 +233,10 @@ impl Follower {
             }
         }
         notes.extend(unseen.notes(&self.namespace));
-        Gaps { notes, blind: unseen.blinds_the_planner() }
+        Gaps { notes, blind: unseen.hides_used_capacity() }
     }
 
-    /// Returns why a kind cannot be read now.
+    /// Returns the error why a kind cannot be read now; `None` if all can be read.
     fn problem(&self) -> Option<String> {
         self.kinds.iter().find_map(|kind| kind.problem.clone())
     }
@@ -329,7 +330,7 @@ mod tests {
             (1, FollowedChange::Listed(pod("late"))),
         ]);
         let mut world = World::of_live_cluster();
-        all.first(&mut world).await.unwrap();
+        all.read_first_lists(&mut world).await.unwrap();
         assert_eq!(world.cluster.pods().count(), 1);
         let gaps = all.gaps();
         assert!(gaps.blind);
@@ -341,7 +342,10 @@ mod tests {
                 "You may not list Nodes, so none is known. The chart's ClusterRole giveway-planner allows it.",
             ]
         );
-        let failed = follower(vec![(0, FollowedChange::Forbidden), (1, error())]).first(&mut world).await.unwrap_err();
+        let failed = follower(vec![(0, FollowedChange::Forbidden), (1, error())])
+            .read_first_lists(&mut world)
+            .await
+            .unwrap_err();
         assert_eq!(failed.to_string(), "GET /api/v1/pods: refused");
     }
 
@@ -350,7 +354,7 @@ mod tests {
         let (listed, state) = (|| FollowedChange::Complete(PermittedScope::Cluster), samples::state());
         let mut all =
             follower(vec![(1, FollowedChange::Started), (1, listed()), (1, error()), (0, listed()), (2, listed())]);
-        all.first(&mut World::of_live_cluster()).await.unwrap();
+        all.read_first_lists(&mut World::of_live_cluster()).await.unwrap();
         tokio::select! {
             () = all.follow(&state) => panic!("it follows for ever"),
             problem = problem_after(&state, 1) => assert_eq!(problem.as_deref(), Some("GET /api/v1/pods: refused")),

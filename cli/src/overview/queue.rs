@@ -46,7 +46,8 @@ struct QueueLevel {
     pods: usize,
 }
 
-/// Returns the pending groups and pods in the order in which the operator decides for them, with what each waits for.
+/// Returns the queue as `top` and the page show it: the pending groups and pods in the order in which the operator decides for them,
+/// with what each waits for.
 pub(crate) fn view(snapshot: &Snapshot) -> QueueView<'_> {
     let world = &snapshot.world;
     let mut pending: Vec<(Preemptor, &PendingRow)> =
@@ -74,7 +75,7 @@ pub(crate) fn view(snapshot: &Snapshot) -> QueueView<'_> {
     QueueView { rows, levels: levels.collect(), empty }
 }
 
-/// Returns the PriorityClass that the preemptor names, if it does.
+/// Returns the name of the preemptor's PriorityClass; `None` if it names none or does not exist.
 fn class<'w>(world: &'w World, preemptor: &Preemptor) -> Option<&'w str> {
     match preemptor {
         Preemptor::Group(key) => world.cluster.group(key)?.class_name.as_deref(),
@@ -82,7 +83,7 @@ fn class<'w>(world: &'w World, preemptor: &Preemptor) -> Option<&'w str> {
     }
 }
 
-/// Returns the plan in progress of each preemptor; of several the last one.
+/// Returns the stored plan in progress of each preemptor that has one; of several, the latest.
 fn plans_in_progress(world: &World) -> BTreeMap<Preemptor, &StoredPlan> {
     let plans = world.plans.values().filter(|plan| plan.cause.is_plan() && plan.state.in_flight());
     let mut plans: Vec<&StoredPlan> = plans.collect();

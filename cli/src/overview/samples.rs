@@ -15,14 +15,14 @@ pub(crate) const READ_AT: &str = "2026-11-22T12:00:00Z";
 /// A value of a label of the same kind.
 pub(crate) const HOSTILE_LABEL: &str = "<b>a</b>";
 
-/// Returns a node in a zone, for tests.
+/// Returns a node with 4 CPUs in a zone, for tests. `cordoned` makes it unschedulable.
 fn node(name: &str, zone: &str, cordoned: bool) -> Value {
     json!({"apiVersion": "v1", "kind": "Node",
         "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": zone}}, "spec": {"unschedulable": cordoned},
         "status": {"allocatable": {"cpu": "4", "memory": "16Gi", "pods": "110"}}})
 }
 
-/// Returns a running pod of a Job with priority 10, for tests.
+/// Returns a pod of a Job that runs on `node` with priority 10, for tests.
 fn victim(name: &str, node: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "namespace": "batch", "uid": format!("u-{name}"),
@@ -31,7 +31,7 @@ fn victim(name: &str, node: &str) -> Value {
         "status": {"phase": "Running"}})
 }
 
-/// Returns a group of two pods without a node.
+/// Returns a gang PodGroup that was created at `created`, and its two pods without a node, for tests.
 fn gang(name: &str, class: Option<&str>, priority: i32, created: &str) -> Vec<Value> {
     let group = json!({"apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup",
         "metadata": {"name": name, "namespace": "ml", "uid": format!("u-{name}"), "creationTimestamp": created},
@@ -48,7 +48,8 @@ fn gang(name: &str, class: Option<&str>, priority: i32, created: &str) -> Vec<Va
     vec![group, pod(0), pod(1)]
 }
 
-/// Returns a Preemption for tests; `times` are those of its start and its end.
+/// Returns a Preemption of the PodGroup `preemptor` for tests. `times` are the time of planning and of the end; `state` and `victims`
+/// are written as they are.
 fn preemption(name: &str, preemptor: &str, times: [Option<&str>; 2], state: &str, victims: &Value) -> Value {
     let placement = |number: usize| json!({"pod": format!("{preemptor}-{number}"), "uid": format!("u-{preemptor}-{number}"), "node": "n1"});
     json!({"apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": name},
@@ -58,14 +59,14 @@ fn preemption(name: &str, preemptor: &str, times: [Option<&str>; 2], state: &str
         "status": {"state": state, "plannedAt": times[0], "finishedAt": times[1], "message": HOSTILE}})
 }
 
-/// Returns the victim or preemptor of a Preemption, for tests.
+/// Returns the entry of a victim in a Preemption for tests, with the owner and the names of its pods.
 fn stored(kind: &str, namespace: &str, name: &str, owner: Option<&Value>, pods: &[&str]) -> Value {
     let pods: Vec<Value> =
         pods.iter().map(|pod| json!({"name": pod, "uid": format!("u-{pod}"), "node": "n1"})).collect();
     json!({"kind": kind, "namespace": namespace, "name": name, "priority": 10, "owner": owner, "pods": pods})
 }
 
-/// Returns a row of the pending pods, for tests.
+/// Returns the row of a pending PodGroup in the list of what is pending, for tests.
 fn pending(name: &str, priority: i32) -> PendingRow {
     PendingRow {
         key: ObjectKey::new("ml", name),
@@ -84,8 +85,8 @@ pub(crate) fn state() -> State {
     State::new(snapshot(), Time(READ_AT.parse().unwrap()))
 }
 
-/// Two full nodes, of which `n2` is cordoned, groups `early` (with a plan in progress), `a-late` and `low`, a pending critical
-/// add-on, and three stored plans.
+/// Returns a small cluster for tests: two full nodes, of which `n2` is cordoned, groups `early` (with a plan in progress), `a-late` and
+/// `low`, a pending critical add-on, and three stored plans.
 pub(crate) fn snapshot() -> Snapshot {
     let job = json!({"apiGroup": "batch", "kind": "Job", "name": HOSTILE});
     let first = json!([stored("Pod", "batch", "v-0", Some(&job), &["v-0"])]);

@@ -25,21 +25,23 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Creates the snapshot of a world. `gaps` is what the user may not read, and `namespace` that of the command.
+    /// Creates the snapshot of the objects in `world`. `gaps` says what the user may not read; `namespace` is that of the command.
     pub(super) fn new(namespace: String, world: World, gaps: Gaps) -> Self {
         let mut snapshot = Self { namespace, world, pending: Vec::new() };
-        snapshot.settle(gaps);
+        snapshot.update_derived(gaps);
         snapshot
     }
 
-    /// Computes what depends on several objects, after they have changed: notes, stored plans, and which pods are pending.
-    fn settle(&mut self, gaps: Gaps) {
+    /// Computes what depends on several objects, after objects have changed: notes, stored plans, and which pods are pending. `gaps`
+    /// says what the user may not read.
+    fn update_derived(&mut self, gaps: Gaps) {
         self.world.blind = gaps.blind;
-        self.world.settle(gaps.notes);
+        self.world.update_derived(gaps.notes);
         self.pending = why::pending(&self.world);
     }
 
-    /// Returns the highest priority that is pending; without a pending pod, the highest that users have a class for.
+    /// Returns the highest priority of a pending group or pod; if none is pending, the highest value of a PriorityClass that users may
+    /// create.
     pub(crate) fn highest_priority(&self) -> i32 {
         let pending = self.pending.iter().map(|row| row.priority).max();
         let classes = self.world.cluster.classes().iter().map(|class| class.value);
@@ -54,7 +56,7 @@ impl Snapshot {
     }
 }
 
-/// What is known of the snapshot without a look at it.
+/// Number and age of a snapshot of the cluster, and what is not known of the cluster.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Revision {
@@ -71,7 +73,7 @@ pub(crate) struct Revision {
 }
 
 impl Revision {
-    /// Returns revision 1, that of the first snapshot. `read_at` is when its objects were read.
+    /// Returns revision number 1, that of the first snapshot. `read_at` is when its objects were read.
     pub(crate) fn first(snapshot: &Snapshot, read_at: Time) -> Self {
         let (namespace, notes) = (snapshot.namespace.clone(), snapshot.world.notes.clone());
         Self { revision: 1, read_at, namespace, problem: None, notes }
@@ -96,27 +98,28 @@ impl State {
         Arc::clone(&self.snapshot).read_owned().await
     }
 
-    /// Returns which snapshot is the last one. It stays so while a snapshot is held.
+    /// Returns the revision of the last snapshot. It does not change while a snapshot is locked.
     pub(crate) fn revision(&self) -> Revision {
         self.revision.borrow().clone()
     }
 
-    /// Waits until the last revision is another one than `known`, for at most `most`.
+    /// Waits until the number of the last revision is not `known`, but no longer than `most`.
     pub(crate) async fn changed(&self, known: u64, most: Duration) {
         let mut revisions = self.revision.subscribe();
         // The sender lives as long as the state, so that only the time limit ends this early.
         let _ = timeout(most, revisions.wait_for(|last| last.revision != known)).await;
     }
 
-    /// Changes the objects of the snapshot. It is a new one after [`State::publish`].
+    /// Applies `change` to the objects of the snapshot. Readers learn of a new revision only from [`State::publish`].
     pub(super) async fn change(&self, change: impl FnOnce(&mut World)) {
         change(&mut self.snapshot.write().await.world);
     }
 
-    /// Ends the changes of a snapshot. With a problem, what it was before stays as far as it is not known better.
+    /// Makes the changed objects a new revision. `gaps` says what the user may not read; with a `problem`, the cluster cannot be read
+    /// now, and the age of the snapshot counts from its begin.
     pub(super) async fn publish(&self, gaps: Gaps, problem: Option<String>) {
         let mut snapshot = self.snapshot.write().await;
-        snapshot.settle(gaps);
+        snapshot.update_derived(gaps);
         self.revision.send_modify(|last| {
             // From the beginning of a problem on, changes may be missing.
             if problem.is_none() || last.problem.is_none() {
@@ -128,7 +131,7 @@ impl State {
         });
     }
 
-    /// Records that the last snapshot still is the state of the cluster.
+    /// Records that the last snapshot is the state of the cluster now, unless the cluster cannot be read.
     pub(super) fn confirm(&self) {
         self.revision.send_if_modified(|last| {
             if last.problem.is_none() {
@@ -140,7 +143,7 @@ impl State {
     }
 }
 
-/// Returns the current time of this machine, as Kubernetes writes times.
+/// Returns the current time of this machine as a time of Kubernetes.
 pub(super) fn now() -> Time {
     Time(Timestamp::now())
 }

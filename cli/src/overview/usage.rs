@@ -34,17 +34,17 @@ pub(crate) struct UsageLine {
 }
 
 impl Usage {
-    /// Returns how much pods of all priorities request of the resource.
+    /// Returns how much of the resource pods of all priorities request.
     pub(crate) fn used(&self) -> i128 {
         self.levels.values().sum()
     }
 
-    /// Returns an amount in thousandths of the capacity.
+    /// Returns how many thousandths of the capacity an amount is; 0 without capacity.
     pub(crate) fn share(&self, amount: i128) -> i64 {
         if self.capacity <= 0 { 0 } else { number(amount * 1000 / self.capacity) }
     }
 
-    /// Returns the usage as JSON has it; an amount that is too large for a number of 64 bits becomes the largest.
+    /// Returns the usage with integers of 64 bits for JSON; an amount that is too large becomes the largest of them.
     pub(crate) fn line(&self) -> UsageLine {
         UsageLine {
             capacity: number(self.capacity),
@@ -55,7 +55,7 @@ impl Usage {
         }
     }
 
-    /// Adds the usage of other nodes.
+    /// Adds the usage of the same resource on other nodes.
     fn add(&mut self, other: &Self) {
         self.capacity += other.capacity;
         self.free += other.free;
@@ -66,7 +66,7 @@ impl Usage {
     }
 }
 
-/// Returns an amount as a number of JSON.
+/// Returns an amount as an integer of 64 bits for JSON; the largest of them if it is too large.
 fn number(amount: i128) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
 }
@@ -80,7 +80,7 @@ pub(crate) struct NodeUsage<'c> {
 }
 
 impl<'c> NodeUsage<'c> {
-    /// Returns the usage of each resource on a node. Pods below `priority` are potential victims.
+    /// Returns the usage of each resource on a node. What pods below `priority` request counts as freeable.
     fn new(cluster: &'c Cluster, node: &'c Node, priority: i32) -> Self {
         let offered = cluster.resources().map(|(id, _)| (id, node.allocatable(id)));
         let usage = |capacity| Usage { capacity, ..Usage::default() };
@@ -130,7 +130,8 @@ pub(crate) struct Capacity<'c> {
 }
 
 impl<'c> Capacity<'c> {
-    /// Returns the capacity of a cluster. What could be freed is for a preemptor of this priority.
+    /// Returns the usage of every resource on every node. What potential victims of a preemptor of this priority request counts as
+    /// freeable.
     pub(crate) fn of(cluster: &'c Cluster, priority: i32) -> Self {
         let nodes: Vec<NodeUsage<'c>> = cluster.nodes().map(|node| NodeUsage::new(cluster, node, priority)).collect();
         let all = cluster.resources().map(|(id, name)| Resource { id, name, usage: total(&nodes, id) });
@@ -138,13 +139,15 @@ impl<'c> Capacity<'c> {
         Self { nodes, resources }
     }
 
-    /// Returns the resource of this name, or else the one of which the largest share is used; `None` if no node offers any.
+    /// Returns the resource of this name; without one of that name, the resource of which the largest share is used. `None` if no node
+    /// offers any.
     pub(crate) fn chosen(&self, name: Option<&str>) -> Option<&Resource<'c>> {
         let named = self.resources.iter().find(|resource| Some(resource.name) == name);
         named.or_else(|| self.scarcest().into_iter().next())
     }
 
-    /// Returns the resources of which clusters may lack some, those of which the largest share is used first.
+    /// Returns the resources, those of which the largest share is used first, without those that hardly any cluster lacks (`pods`,
+    /// `ephemeral-storage`).
     pub(crate) fn scarcest(&self) -> Vec<&Resource<'c>> {
         let scarce = self.resources.iter().filter(|resource| !PLENTIFUL.contains(&resource.name));
         let mut scarce: Vec<&Resource<'c>> = scarce.collect();

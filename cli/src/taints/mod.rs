@@ -69,7 +69,7 @@ pub(crate) async fn all(api: Api, dry_run: bool, printer: &mut Printer) -> Resul
             }
             Err(error) => {
                 found = true;
-                status = status.max(crate::complain(&error));
+                status = status.max(crate::print_error(&error));
             }
         }
     }
@@ -90,7 +90,7 @@ async fn unknown(store: &TaintStore, printer: &mut Printer) -> Result<u8, CliErr
                 "taint {taint} stays: it looks like one of Giveway's, but the Preemptions that would confirm it no \
                  longer exist. Remove it unless another component set it: kubectl taint node {name} {taint}-"
             );
-            status = status.max(crate::complain(&CliError::Cluster { what: format!("node/{name}"), problem }));
+            status = status.max(crate::print_error(&CliError::Cluster { what: format!("node/{name}"), problem }));
         }
     }
     if status == 0 {

@@ -6,7 +6,7 @@ use super::events::{OPERATOR, age};
 use crate::answer::table::victims;
 use crate::manual;
 use crate::output::style::{BAD, COSTS, GOOD, HEAD, paint};
-use crate::output::table::{line, runs, table};
+use crate::output::table::{joined_names, line, table};
 use giveway_crds::PodGroup;
 use giveway_crds::condition::{self, types};
 use giveway_crds::plan::StoredPlan;
@@ -211,7 +211,7 @@ impl Page<'_> {
             };
             let what = match one.pods.as_slice() {
                 [one] => format!("pod {one}"),
-                all => format!("{} ({})", pods(all.len()), runs(all.iter().copied())),
+                all => format!("{} ({})", pods(all.len()), joined_names(all.iter().copied())),
             };
             let by = match &one.by {
                 Some(by) => format!("{} (priority {})", paint(COSTS, by), one.plan.preemptor.priority),
@@ -258,7 +258,7 @@ impl Page<'_> {
         let unique: std::collections::BTreeSet<&str> = nodes.iter().copied().collect();
         let pods = pods(nodes.len());
         let within = plan.domain.as_ref().map(|domain| format!(" in {domain}")).unwrap_or_default();
-        self.line("Places:", &format!("{pods}{within} on {}.", runs(unique.into_iter())));
+        self.line("Places:", &format!("{pods}{within} on {}.", joined_names(unique.into_iter())));
         if plan.state.in_flight() {
             self.waits_for(&plan);
         }
@@ -290,7 +290,7 @@ impl Page<'_> {
             vec![
                 format!("{}/{}/{}", victim.kind.to_lowercase(), victim.namespace, victim.name),
                 victim.priority.to_string(),
-                runs(victim.pods.iter().map(|pod| pod.name.as_str())),
+                joined_names(victim.pods.iter().map(|pod| pod.name.as_str())),
                 if victim.violates_budget { "violated" } else { "kept" }.to_owned(),
             ]
         }));
@@ -313,10 +313,14 @@ impl Page<'_> {
         }
         let mut parts = Vec::new();
         if !staying.is_empty() {
-            parts.push(format!("{} not evicted yet: {}", staying.len(), runs(staying.iter().map(String::as_str))));
+            parts.push(format!(
+                "{} not evicted yet: {}",
+                staying.len(),
+                joined_names(staying.iter().map(String::as_str))
+            ));
         }
         if !leaving.is_empty() {
-            parts.push(format!("{} terminating: {}", leaving.len(), runs(leaving.iter().map(String::as_str))));
+            parts.push(format!("{} terminating: {}", leaving.len(), joined_names(leaving.iter().map(String::as_str))));
         }
         if parts.is_empty() {
             parts.push("no victim any more; kube-scheduler binds the pods".to_owned());

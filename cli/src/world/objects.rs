@@ -26,7 +26,7 @@ const OWN: &str = "scheduling.giveway.dev/v1alpha1";
 const PLAN: &str = "plan";
 
 impl World {
-    /// Adds or replaces an object. What depends on several objects is known after [`World::settle`].
+    /// Adds or replaces an object. What depends on several objects is known after [`World::update_derived`].
     ///
     /// # Errors
     /// It is from a file, and cannot be read. Such an object of a live cluster counts as absent, as for the operator, and is noted.
@@ -64,7 +64,7 @@ impl World {
     }
 
     /// Joins the parts of stored plans, reserves the placements of those in progress, and writes the notes: these, and what is left out.
-    pub(crate) fn settle(&mut self, notes: Vec<String>) {
+    pub(crate) fn update_derived(&mut self, notes: Vec<String>) {
         for plan in std::mem::take(&mut self.changed) {
             self.join(&plan);
         }

@@ -33,7 +33,7 @@ impl World {
     pub(crate) fn new(objects: Objects, live: bool) -> Result<Self, CliError> {
         let mut world = Self::empty(objects.source, live);
         objects.items.iter().try_for_each(|item| world.add(item))?;
-        world.settle(objects.notes);
+        world.update_derived(objects.notes);
         Ok(world)
     }
 
@@ -66,7 +66,7 @@ impl World {
     pub(crate) async fn of_cluster(api: &Api, wanted: impl Fn(&str) -> bool) -> Result<Self, CliError> {
         let mut world = Self::of_live_cluster();
         let gaps = live::each(api, Fallback::None, wanted, |item| world.add(&item)).await?;
-        world.settle(gaps.notes);
+        world.update_derived(gaps.notes);
         Ok(world)
     }
 
@@ -79,7 +79,7 @@ impl World {
         let mut world = Self::of_live_cluster();
         let gaps = live::each(api, Fallback::Namespace(namespace), |_| true, |item| world.add(&item)).await?;
         world.blind = gaps.blind;
-        world.settle(gaps.notes);
+        world.update_derived(gaps.notes);
         Ok(world)
     }
 
@@ -90,7 +90,7 @@ impl World {
     pub(crate) fn of_file(path: &Path) -> Result<Self, CliError> {
         let mut world = Self::empty(files::title(path), false);
         files::each(path, |item| world.add(&item))?;
-        world.settle(Vec::new());
+        world.update_derived(Vec::new());
         Ok(world)
     }
 }

@@ -26,15 +26,15 @@ fn what_a_plan_reserves_ends_with_the_plan() {
     let mut world = World::of_live_cluster();
     world.take(&pod("train-0", None));
     world.take(&plan("a-1", 1, "Evicting"));
-    world.settle(Vec::new());
+    world.update_derived(Vec::new());
     assert_eq!(world.cluster.reserved_for("u-train-0"), Some(("n1", Reservation::Started(9))));
     assert!(world.last_plan(&preemptor()).is_some());
     world.take(&plan("a-1", 1, "Completed"));
-    world.settle(Vec::new());
+    world.update_derived(Vec::new());
     assert_eq!(world.cluster.reserved_for("u-train-0"), None);
     assert!(world.last_plan(&preemptor()).is_some(), "the plan is history");
     world.remove(&PREEMPTION, &ObjectKey::new("", "a-1"));
-    world.settle(Vec::new());
+    world.update_derived(Vec::new());
     assert!(world.last_plan(&preemptor()).is_none());
 }
 
@@ -46,7 +46,7 @@ fn an_object_is_left_out_while_it_cannot_be_read_and_then_no_longer() {
     wrong["spec"]["priority"] = json!("high");
     world.take(&wrong);
     world.take(&plan("a-1", 2, "Evicting"));
-    world.settle(vec!["You may not list Nodes, so none is known.".to_owned()]);
+    world.update_derived(vec!["You may not list Nodes, so none is known.".to_owned()]);
     assert!(!world.has(&preemptor()), "what it was before does not count any more");
     assert_eq!(world.notes.len(), 3, "{:?}", world.notes);
     assert_eq!(world.notes[0], "You may not list Nodes, so none is known.");
@@ -54,7 +54,7 @@ fn an_object_is_left_out_while_it_cannot_be_read_and_then_no_longer() {
     assert!(world.notes[2].starts_with("Left out: Preemption a-1: "), "{:?}", world.notes);
     world.take(&pod("train-0", None));
     world.remove(&PREEMPTION, &ObjectKey::new("", "a-1"));
-    world.settle(Vec::new());
+    world.update_derived(Vec::new());
     assert!(world.has(&preemptor()) && world.notes.is_empty(), "{:?}", world.notes);
 }
 
