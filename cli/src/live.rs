@@ -153,7 +153,7 @@ pub(crate) async fn native_groups(api: &Api) -> Result<Option<&'static KindField
     Ok(None)
 }
 
-/// Returns true if a cluster may lack the kind, as those of Giveway where it is not installed.
+/// Returns true if a cluster may lack the kind: an optional kind of Kubernetes, or one of Giveway, which may not be installed.
 pub(crate) fn may_be_missing(kind: &KindFields) -> bool {
     kind.is_own() || kind.is_optional()
 }

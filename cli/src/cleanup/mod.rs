@@ -75,7 +75,7 @@ async fn clean(args: &CleanAllArgs, namespace: &str, connection: &ClusterConnect
     } else if !args.force {
         no_operator_runs(&api, namespace).await?;
     }
-    let taints = taints::all(connection.api().await?, args.dry_run, &mut printer).await?;
+    let taints = taints::remove_from_all_nodes(connection.api().await?, args.dry_run, &mut printer).await?;
     let mut sweep = Sweep { api: &api, dry_run: args.dry_run, status: taints, done: 0, printer: &mut printer };
     // Pods are cleaned last: there may be more of them than the Job's deadline permits.
     sweep.clean_all(GROUPS, traces::of_group).await?;

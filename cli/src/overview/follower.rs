@@ -77,7 +77,7 @@ impl FollowedKind {
                 let key = key_in(&object);
                 self.known.insert(key.clone());
                 self.listed.insert(key);
-                world.take(&object);
+                world.put(&object);
                 true
             }
             FollowedChange::Complete(scope) => {
@@ -86,7 +86,7 @@ impl FollowedKind {
             }
             FollowedChange::Applied(object) => {
                 self.known.insert(key_in(&object));
-                world.take(&object);
+                world.put(&object);
                 true
             }
             FollowedChange::Deleted(object) => {

@@ -115,8 +115,8 @@ impl State {
         change(&mut self.snapshot.write().await.world);
     }
 
-    /// Makes the changed objects a new revision. `gaps` says what the user may not read; with a `problem`, the cluster cannot be read
-    /// now, and the age of the snapshot counts from its begin.
+    /// Makes the changed objects a new revision. `gaps` says what the user may not read. With a `problem`, the cluster cannot be read
+    /// now, and the age of the snapshot counts from the beginning of that problem.
     pub(super) async fn publish(&self, gaps: Gaps, problem: Option<String>) {
         let mut snapshot = self.snapshot.write().await;
         snapshot.update_derived(gaps);

@@ -24,8 +24,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// A problem as a text that begins with the field.
-type Problem = String;
+/// Why the API server would reject an object, as a text that begins with the field.
+type Rejection = String;
 
 /// An object after admission.
 pub(super) struct Admitted<T> {
@@ -35,13 +35,14 @@ pub(super) struct Admitted<T> {
     pub(super) warnings: Vec<String>,
 }
 
-/// Changes an object of this resource by the rules of these endpoints, one after the other, and returns their warnings.
+/// Applies the rules of these endpoints of Giveway's webhook to an object of this resource (API group, plural), one after the other:
+/// changes the object, and returns the warnings. The error says why it would be rejected.
 fn review(
     endpoints: &[Endpoint],
     (group, resource): (&str, &str),
     object: &mut Value,
     world: &World,
-) -> Result<Vec<String>, Problem> {
+) -> Result<Vec<String>, Rejection> {
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
     let mut warnings = Vec::new();
     for endpoint in endpoints {
@@ -54,47 +55,48 @@ fn review(
     Ok(warnings)
 }
 
-/// Applies admission to a PriorityClass that is created, and returns the warnings. The error says why it would be rejected.
-pub(super) fn class(object: &mut Value, world: &World) -> Result<Vec<String>, Problem> {
+/// Applies admission to a PriorityClass that is created: changes it, and returns the warnings. The error says why it would be rejected.
+pub(super) fn class(object: &mut Value, world: &World) -> Result<Vec<String>, Rejection> {
     let endpoints = [Endpoint::Mutate, Endpoint::Validate];
     review(&endpoints, ("scheduling.k8s.io", "priorityclasses"), object, world)
 }
 
-/// Applies admission to a Workload that is created, and returns the warnings. The error says why it would be rejected.
-pub(super) fn workload(object: &mut Value, world: &World) -> Result<Vec<String>, Problem> {
+/// Applies admission to a Workload that is created: changes it, and returns the warnings. The error says why it would be rejected.
+pub(super) fn workload(object: &mut Value, world: &World) -> Result<Vec<String>, Rejection> {
     review(&[Endpoint::Mutate, Endpoint::Validate], (GROUP, "workloads"), object, world)
 }
 
-/// Admits an owner of pods. The chart sends those without the label to the webhook only if a template names a group.
-pub(super) fn owner(row: &OwnerKind, object: &mut Value, world: &World) -> Result<Vec<String>, Problem> {
+/// Applies admission to an owner of pods, such as a Job, of the kind `row`: changes it, and returns the warnings. The chart sends
+/// owners without the label `gang` to the webhook only if a template names a group.
+pub(super) fn owner(row: &OwnerKind, object: &mut Value, world: &World) -> Result<Vec<String>, Rejection> {
     let endpoint = match object["metadata"]["labels"][LABEL_GANG].is_null() {
-        true if states_group(row, object) => Endpoint::Templates,
+        true if template_names_group(row, object) => Endpoint::Templates,
         true => return Ok(Vec::new()),
         false => Endpoint::Mutate,
     };
     review(&[endpoint], (row.group, row.plural), object, world)
 }
 
-/// Returns true if a pod template of an owner names a group or asks for a gang itself.
-fn states_group(row: &OwnerKind, owner: &Value) -> bool {
+/// Returns true if a pod template of an owner of the kind `row` names a group or asks for a gang itself.
+fn template_names_group(row: &OwnerKind, owner: &Value) -> bool {
     let mut templates = row.templates.iter().flat_map(|pattern| places(owner, pattern));
     templates.any(|place| {
         [LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD].iter().any(|key| place.at(&["labels", *key]).is_some())
     })
 }
 
-/// Applies admission to a PodGroup that is created. The error says why it would be rejected.
-pub(super) fn group(mut object: Value, world: &World) -> Result<Admitted<PodGroup>, Problem> {
+/// Applies admission to a PodGroup that is created, and returns it with the warnings. The error says why it would be rejected.
+pub(super) fn group(mut object: Value, world: &World) -> Result<Admitted<PodGroup>, Rejection> {
     const RESOURCE: (&str, &str) = (GROUP, "podgroups");
     let mut warnings = review(&[Endpoint::Mutate], RESOURCE, &mut object, world)?;
-    let group: PodGroup = typed(&object)?;
+    let group: PodGroup = decode(&object)?;
     check_schema(&group.spec)?;
     warnings.extend(review(&[Endpoint::Validate], RESOURCE, &mut object, world)?);
     Ok(Admitted { object: group, warnings })
 }
 
-/// Rejects what the API server rejects by the rules of the CustomResourceDefinition.
-fn check_schema(spec: &PodGroupSpec) -> Result<(), Problem> {
+/// Returns an error if the API server rejects this spec by the rules of the CustomResourceDefinition.
+fn check_schema(spec: &PodGroupSpec) -> Result<(), Rejection> {
     if spec.scheduling_policy.basic.is_some() && spec.disruption_mode == DisruptionMode::PodGroup {
         return Err("spec.disruptionMode: Invalid value: \"PodGroup\": cannot be used with schedulingPolicy `basic`: \
                     use `Pod`, or schedulingPolicy `gang`"
@@ -112,8 +114,9 @@ fn check_schema(spec: &PodGroupSpec) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Applies admission to a pod that is created. `native_group` is the PodGroup of Kubernetes itself that it belongs to, if it does.
-pub(super) fn pod(mut pod: Pod, native_group: Option<&str>, world: &World) -> Result<Admitted<Pod>, Problem> {
+/// Applies admission to a pod that is created, and returns it with the warnings. `native_group` is the PodGroup of Kubernetes itself
+/// that the pod belongs to, if it does. The error says why the pod would be rejected.
+pub(super) fn pod(mut pod: Pod, native_group: Option<&str>, world: &World) -> Result<Admitted<Pod>, Rejection> {
     let spec = pod.spec.get_or_insert_default();
     set_defaults(spec);
     set_priority(spec, world.cluster.classes())?;
@@ -124,24 +127,24 @@ pub(super) fn pod(mut pod: Pod, native_group: Option<&str>, world: &World) -> Re
         object["spec"]["schedulingGroup"] = json!({"podGroupName": name});
     }
     let warnings = review(&[Endpoint::Mutate], ("", "pods"), &mut object, world)?;
-    let mut pod: Pod = typed(&object)?;
+    let mut pod: Pod = decode(&object)?;
     // The rules may have named another class.
     set_priority(pod.spec.get_or_insert_default(), world.cluster.classes())?;
     Ok(Admitted { object: pod, warnings })
 }
 
-/// Reads an object as its type. The error names the field that is wrong.
-fn typed<T: DeserializeOwned>(object: &Value) -> Result<T, Problem> {
+/// Decodes an object from JSON. The error names the field that is wrong.
+fn decode<T: DeserializeOwned>(object: &Value) -> Result<T, Rejection> {
     serde_path_to_error::deserialize(object).map_err(|error| format!("{}: {}", error.path(), error.inner()))
 }
 
-/// Returns the group that the operator creates for an admitted pod, from a Workload's template or for its owner; `None` if
-/// the pod has no group, or its group exists or cannot be created.
-pub(super) fn group_for(
+/// Returns the PodGroup that the operator creates for an admitted pod, from a Workload's template or for the pod's owner; `None` if the
+/// pod has no group, or its group exists or cannot be created.
+pub(super) fn created_group(
     pod: &Pod,
     world: &World,
     owner: Option<&GangOwner>,
-) -> Result<Option<Admitted<PodGroup>>, Problem> {
+) -> Result<Option<Admitted<PodGroup>>, Rejection> {
     let member = membership::of(pod.metadata.labels.as_ref()).map_err(|error| error.to_string())?;
     let Some(member) = member else { return Ok(None) };
     let key = ObjectKey::new(pod.metadata.namespace.clone().unwrap_or_default(), &member.group);
@@ -150,19 +153,20 @@ pub(super) fn group_for(
     }
     let Some((workload, template)) = &member.template else {
         let group = gang::group(pod, &member.group, owner, world.cluster.classes());
-        return group.map(|group| create(&group, world)).transpose();
+        return group.map(|group| admit_created_group(&group, world)).transpose();
     };
     let Some(group) = from_template(world, &key, workload, template) else { return Ok(None) };
-    let created = create(&group, world);
+    let created = admit_created_group(&group, world);
     created.map(Some).map_err(|problem| format!("Workload {workload}, template {template}: {problem}"))
 }
 
-/// Applies admission to a PodGroup that the operator creates for an owner.
-fn create(group: &PodGroup, world: &World) -> Result<Admitted<PodGroup>, Problem> {
+/// Applies admission to a PodGroup that the operator creates. The error says why it would be rejected.
+fn admit_created_group(group: &PodGroup, world: &World) -> Result<Admitted<PodGroup>, Rejection> {
     self::group(serde_json::to_value(group).map_err(|error| error.to_string())?, world)
 }
 
-/// Returns the PodGroup that the operator creates when the first pod names a template.
+/// Returns the PodGroup `key` that the operator creates from a template of a Workload for the first pod that names it; `None` if the
+/// Workload or the template does not exist.
 fn from_template(world: &World, key: &ObjectKey, workload: &str, template: &str) -> Option<PodGroup> {
     let found = world.workloads.get(&ObjectKey::new(&key.namespace, workload))?;
     let shape = found.spec.pod_group_templates.iter().find(|t| t.name == template)?;
@@ -188,8 +192,9 @@ fn from_template(world: &World, key: &ObjectKey, workload: &str, template: &str)
     Some(PodGroup { metadata, spec, status: None })
 }
 
-/// Sets priority and preemption policy of a pod from its class, as the API server's Priority plugin does.
-fn set_priority(spec: &mut PodSpec, classes: &Classes) -> Result<(), Problem> {
+/// Sets priority and preemption policy of a pod from its PriorityClass, as the API server's Priority plugin does. It is an error if the
+/// class does not exist or the pod sets another priority.
+fn set_priority(spec: &mut PodSpec, classes: &Classes) -> Result<(), Rejection> {
     let named = spec.priority_class_name.as_deref();
     let class = classes.effective(named).map_err(|error| {
         format!("spec.priorityClassName: Invalid value: \"{}\": {error}", named.unwrap_or_default())
@@ -209,8 +214,9 @@ fn set_priority(spec: &mut PodSpec, classes: &Classes) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Fills what the API server's RuntimeClass plugin fills from the class: the overhead, and where the pod can run.
-fn apply_runtime_class(spec: &mut PodSpec, known: &BTreeMap<String, RuntimeClass>) -> Result<(), Problem> {
+/// Sets overhead, node selector and tolerations of a pod from its RuntimeClass (one of `known`, by name), as the API server's
+/// RuntimeClass plugin does. It is an error if the class does not exist or contradicts the pod.
+fn apply_runtime_class(spec: &mut PodSpec, known: &BTreeMap<String, RuntimeClass>) -> Result<(), Rejection> {
     let name = spec.runtime_class_name.clone();
     let class = name.as_deref().map(|name| {
         known.get(name).ok_or_else(|| {
@@ -252,7 +258,7 @@ fn apply_runtime_class(spec: &mut PodSpec, known: &BTreeMap<String, RuntimeClass
     Ok(())
 }
 
-/// Sets defaults of the API server that change what a pod requires of a node.
+/// Sets those defaults of the API server that change what a pod requires of a node: requests and host ports.
 fn set_defaults(spec: &mut PodSpec) {
     let host_network = spec.host_network == Some(true);
     let init = spec.init_containers.iter_mut().flatten();
@@ -261,7 +267,7 @@ fn set_defaults(spec: &mut PodSpec) {
             requests_from_limits(resources);
         }
         if host_network {
-            take_ports(container);
+            set_host_ports(container);
         }
     }
     if let Some(resources) = &mut spec.resources {
@@ -276,8 +282,8 @@ fn requests_from_limits(resources: &mut ResourceRequirements) {
     }
 }
 
-/// Sets missing host ports of a pod in the host's network to the container ports, as the API server does.
-fn take_ports(container: &mut Container) {
+/// Sets missing host ports of a container in the network of its node to the container ports, as the API server does.
+fn set_host_ports(container: &mut Container) {
     for port in container.ports.iter_mut().flatten() {
         port.host_port.get_or_insert(port.container_port);
     }

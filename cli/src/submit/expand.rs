@@ -20,7 +20,7 @@ pub(super) const PLANNED: &str = "planned/";
 
 /// A pod template of a submitted object, and the number of pods that are created from it.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct PodSource {
     /// Path of the template in its object; empty for a pod.
     pub(super) path: String,
     /// Number of pods.
@@ -43,8 +43,8 @@ pub(super) struct Source {
     template: Pod,
 }
 
-impl Source {
-    /// Returns the pod that the controller would create from the template, with this index from 0.
+impl PodSource {
+    /// Returns the pod number `index` (from 0) that the controller would create in the namespace from the template.
     pub(super) fn pod(&self, namespace: &str, index: usize) -> Pod {
         let mut pod = self.template.clone();
         let name = if self.is_pod { self.base.clone() } else { format!("{}-{index}", self.base) };
@@ -55,27 +55,29 @@ impl Source {
         let claims = pod.spec.iter_mut().flat_map(|spec| spec.resource_claims.iter_mut().flatten());
         claims.for_each(|claim| claim.resource_claim_template_name = None);
         if let Some(owner) = &self.owner {
-            owner.dress(&mut pod, &self.path, index, self.count);
+            owner.add_labels(&mut pod, &self.path, index, self.count);
         }
         pod
     }
 
-    /// Returns true if it can have any number of pods: it is a template, and its pods have one PodGroup at most.
+    /// Returns true if the number of pods can be replaced by another one: they come from a template, and belong to one PodGroup at
+    /// most.
     pub(super) fn is_scalable(&self) -> bool {
         !self.is_pod && self.owner.as_ref().is_none_or(GangOwner::has_one_group)
     }
 
-    /// Translates a field of the pod into a field of the object that the user wrote.
-    pub(super) fn place(&self, problem: &str) -> String {
+    /// Takes a text that begins with a field of the pod, and returns it with the path of that field in the object that the user wrote.
+    pub(super) fn field_in_object(&self, problem: &str) -> String {
         if self.is_pod { problem.to_owned() } else { format!("{}.{problem}", self.path) }
     }
 }
 
-/// Returns the templates of an object; empty if it has none.
+/// Returns the pod templates of an object, each with the number of its pods; a pod is its own template. The list is empty if the object
+/// has none.
 ///
 /// # Errors
 /// A DaemonSet, an invalid template, or an invalid number.
-pub(super) fn expand(manifest: &Manifest) -> Result<Vec<Source>, CliError> {
+pub(super) fn expand(manifest: &Manifest) -> Result<Vec<PodSource>, CliError> {
     let object = &manifest.object;
     if manifest.kind == "DaemonSet" {
         return Err(manifest.refused(
@@ -86,7 +88,7 @@ pub(super) fn expand(manifest: &Manifest) -> Result<Vec<Source>, CliError> {
     if manifest.kind == "Pod" {
         let pod = template(manifest, object, "")?;
         let (base, owner_kind, owner_name) = (name(object), String::new(), String::new());
-        return Ok(vec![Source {
+        return Ok(vec![PodSource {
             path: String::new(),
             count: 1,
             is_pod: true,
@@ -101,14 +103,14 @@ pub(super) fn expand(manifest: &Manifest) -> Result<Vec<Source>, CliError> {
         }]);
     }
     let mut finder = Finder { manifest, found: Vec::new() };
-    finder.walk(&object["spec"], "spec", 1, "")?;
+    finder.find_templates(&object["spec"], "spec", 1, "")?;
     let several = finder.found.len() > 1;
     let mut sources = Vec::new();
     for found in finder.found {
         let mut template = template(manifest, found.template, &format!("{}.", found.path))?;
-        dress(manifest, &mut template);
+        add_controller_metadata(manifest, &mut template);
         let part = if several && !found.part.is_empty() { format!("-{}", found.part) } else { String::new() };
-        sources.push(Source {
+        sources.push(PodSource {
             count: usize::try_from(found.count).unwrap_or(usize::MAX),
             is_pod: false,
             alone: !several,
@@ -125,7 +127,8 @@ pub(super) fn expand(manifest: &Manifest) -> Result<Vec<Source>, CliError> {
     Ok(sources)
 }
 
-/// Returns a note if the plan takes an owner for another one than it is: a CronJob for one run of it, a suspended object for a resumed one.
+/// Returns a note if the plan is for something else than the object: for one run of a CronJob, or for a suspended object as if it were
+/// resumed; otherwise `None`.
 fn note(manifest: &Manifest) -> Option<String> {
     match manifest.title() {
         name if manifest.is_run() => Some(format!("{name} is planned as one run of it.")),
@@ -136,8 +139,8 @@ fn note(manifest: &Manifest) -> Option<String> {
     }
 }
 
-/// Adds to a pod the labels and the owner that its controller would add.
-fn dress(manifest: &Manifest, pod: &mut Pod) {
+/// Adds to a pod the labels and the owner reference that the controller of the object in `manifest` would add.
+fn add_controller_metadata(manifest: &Manifest, pod: &mut Pod) {
     let name = name(&manifest.object);
     let labels = pod.metadata.labels.get_or_insert_default();
     match manifest.kind.as_str() {
@@ -162,9 +165,10 @@ fn name(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Reads the template of a pod, or a pod. The error names the field that is wrong.
+/// Decodes a pod template or a pod from `from`, the part of the object at the field path `path`. The error names the field that is
+/// wrong.
 fn template(manifest: &Manifest, from: &Value, path: &str) -> Result<Pod, CliError> {
-    /// Reads a value. An error names the field.
+    /// Decodes a value at the field path `path`. The error names the field that is wrong.
     fn read<T: serde::de::DeserializeOwned>(value: &Value, path: &str) -> Result<T, String> {
         serde_path_to_error::deserialize(value).map_err(|error| {
             let at = error.path().to_string();
@@ -188,7 +192,7 @@ fn template(manifest: &Manifest, from: &Value, path: &str) -> Result<Pod, CliErr
     Ok(Pod { metadata, spec: Some(spec), status: None })
 }
 
-/// A pod template in an object, its path, and how many pods are created from it.
+/// A pod template in an object, its field path, and how many pods are created from it.
 struct FoundTemplate<'a> {
     path: String,
     count: u64,
@@ -203,45 +207,48 @@ struct Finder<'a> {
 }
 
 impl<'a> Finder<'a> {
-    /// Finds templates below `value`, which exists `times` times; `part` distinguishes one of several.
-    fn walk(&mut self, value: &'a Value, path: &str, times: u64, part: &str) -> Result<(), CliError> {
+    /// Finds the pod templates at or below `value`, a part of the object at the field path `path` that exists `times` times. `part` is
+    /// the name that distinguishes the pods of this part from others; empty for none.
+    fn find_templates(&mut self, value: &'a Value, path: &str, times: u64, part: &str) -> Result<(), CliError> {
         if let Some(items) = value.as_array() {
             for (index, item) in items.iter().enumerate() {
                 let part = item["name"].as_str().or(item["groupName"].as_str()).unwrap_or(part);
-                self.walk(item, &format!("{path}[{index}]"), times, part)?;
+                self.find_templates(item, &format!("{path}[{index}]"), times, part)?;
             }
             return Ok(());
         }
         let Some(fields) = value.as_object() else { return Ok(()) };
-        let count = self.bounded(times, self.count(value, path)?, path)?;
+        let count = self.pod_count(times, self.replicas(value, path)?, path)?;
         for (key, inner) in fields {
             let path = format!("{path}.{key}");
             let is_template = key.ends_with("emplate") && inner.pointer("/spec/containers").is_some();
             if is_template {
-                let share = if times_of_worker(value, key) { self.workers(value, &path)? } else { 1 };
-                let (count, part) = (self.bounded(count, share, &path)?, part_of(key, part));
+                let share = if is_sized_worker_template(value, key) { self.workers(value, &path)? } else { 1 };
+                let (count, part) = (self.pod_count(count, share, &path)?, name_part(key, part));
                 self.found.push(FoundTemplate { path, count, part, template: inner });
             } else if key == "leaderWorkerTemplate" {
-                self.walk(inner, &path, count, part)?;
+                self.find_templates(inner, &path, count, part)?;
             } else if inner.is_object() || inner.is_array() {
                 let named = inner.get("template").is_some().then_some(key.as_str());
                 let part = named.filter(|key| !key.ends_with("emplate") && *key != "spec").unwrap_or(part);
-                self.walk(inner, &path, count, part)?;
+                self.find_templates(inner, &path, count, part)?;
             }
         }
         Ok(())
     }
 
-    /// Multiplies two numbers of pods. More than `MOST` are rejected.
-    fn bounded(&self, times: u64, count: u64, path: &str) -> Result<u64, CliError> {
+    /// Returns `times` multiplied by `count`, a number of pods. It is an error at the field path `path` if there are more than
+    /// [`MOST`].
+    fn pod_count(&self, times: u64, count: u64, path: &str) -> Result<u64, CliError> {
         times.checked_mul(count).filter(|count| *count <= MOST).ok_or_else(|| {
             self.manifest
                 .refused(format!("{path}: Invalid value: it asks for more than {MOST} pods: use fewer replicas"))
         })
     }
 
-    /// Returns how many instances there are of the templates below this object: its replicas, parallelism or the like.
-    fn count(&self, value: &Value, path: &str) -> Result<u64, CliError> {
+    /// Returns how many instances there are of the templates below `value`, by its fields `replicas`, `parallelism` and `completions`;
+    /// 1 without these fields. `path` is the field path for errors.
+    fn replicas(&self, value: &Value, path: &str) -> Result<u64, CliError> {
         let replicas = self.number(value, "replicas", path)?;
         let parallelism = self.number(value, "parallelism", path)?;
         let completions = self.number(value, "completions", path)?;
@@ -253,7 +260,8 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// Reads a field that must be a whole number of at least 0; `None` if it is not set.
+    /// Returns the field `field` of `value`, which must be a whole number of at least 0; `None` if it is not set. `path` is the field
+    /// path of `value` for errors.
     fn number(&self, value: &Value, field: &str, path: &str) -> Result<Option<u64>, CliError> {
         match value.get(field) {
             None | Some(Value::Null) => Ok(None),
@@ -268,8 +276,8 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Returns the workers of one replica of a LeaderWorkerSet: `size` includes the leader, which may have its own
-    /// template.
+    /// Returns the number of pods of the worker template in one replica of a LeaderWorkerSet: `size`, which includes the leader, minus
+    /// 1 if the leader has its own template.
     fn workers(&self, value: &Value, path: &str) -> Result<u64, CliError> {
         let size = self.number(value, "size", path)?.unwrap_or(1);
         let led = value.pointer("/leaderTemplate/spec/containers").is_some();
@@ -277,13 +285,14 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Returns true for a worker template with a size, whose pods include the leader.
-fn times_of_worker(value: &Value, key: &str) -> bool {
+/// Returns true if the field `key` of `value` is the worker template of a LeaderWorkerSet, whose number of pods is the field `size`.
+fn is_sized_worker_template(value: &Value, key: &str) -> bool {
     key == "workerTemplate" && value.get("size").is_some()
 }
 
-/// Returns the name part that distinguishes the pods of this template from those of other templates of the object.
-fn part_of(key: &str, part: &str) -> String {
+/// Returns the part of a pod's name that distinguishes the pods of the template in the field `key` from those of other templates of the
+/// object: `worker` for `workerTemplate`, or else `part`.
+fn name_part(key: &str, part: &str) -> String {
     match key.strip_suffix("Template") {
         Some(name) if !name.is_empty() => name.to_owned(),
         _ => part.to_owned(),

@@ -24,7 +24,8 @@ pub(super) struct GangOwner {
 }
 
 impl GangOwner {
-    /// Returns the owner, or `None` if its kind is not in the table.
+    /// Returns the final owner of the pods of a manifest: the object itself, or the one that it creates. `None` if Giveway does not
+    /// know the kind.
     pub(super) fn of(manifest: &Manifest) -> Option<Self> {
         let row = kinds::of_version(manifest.object["apiVersion"].as_str().unwrap_or_default(), &manifest.kind)?;
         let OwnerLink::ByChild(child) = row.owner_link else {
@@ -37,14 +38,14 @@ impl GangOwner {
         Some(Self { row: child, object })
     }
 
-    /// Returns true if all pods of this kind of owners belong to one PodGroup, and not to one for each replica.
+    /// Returns true if all pods of such an owner belong to one PodGroup, and not to one for each replica.
     pub(super) fn has_one_group(&self) -> bool {
         self.row.replica.is_empty()
     }
 
-    /// Adds the labels to a pod that the controllers of this kind add. `path` is that of its template, `index` the number
-    /// of the pod among the `count` pods of the template.
-    pub(super) fn dress(&self, pod: &mut Pod, path: &str, index: usize, count: usize) {
+    /// Adds the labels to a pod that the controllers of this kind of owners add. `path` is the field path of the pod's template, and
+    /// `index` the number of the pod among the `count` pods of the template.
+    pub(super) fn add_labels(&self, pod: &mut Pod, path: &str, index: usize, count: usize) {
         let name = self.object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let replica = self.replica(path, index, count);
         let labels = pod.metadata.labels.get_or_insert_default();
@@ -65,7 +66,8 @@ impl GangOwner {
         }
     }
 
-    /// Returns the label values that identify the replica of a pod, in the order of the row's labels.
+    /// Returns the values of the labels that identify the replica of a pod: the pod with the number `index` of the `count` pods of the
+    /// template at the field path `path`. Empty if the kind has one PodGroup for each object.
     fn replica(&self, path: &str, index: usize, count: usize) -> Vec<String> {
         let spec = &self.object["spec"];
         let (part, replicas) = match self.row.replica.len() {
@@ -82,7 +84,8 @@ impl GangOwner {
         part.into_iter().chain([(index / each).to_string()]).collect()
     }
 
-    /// Returns the lowest class of its templates, if their pods share a gang.
+    /// Returns the PriorityClass with the lowest value among those of the owner's pod templates whose pods share a gang; `None` if
+    /// there is none. `known` are all classes.
     fn lowest_class<'c>(&self, known: &'c Classes) -> Option<&'c Class> {
         let asks = self.object["metadata"]["labels"][LABEL_GANG] == "true";
         let templates = grouped(self.row, &self.object, asks, &GangSettings::default());
@@ -90,15 +93,16 @@ impl GangOwner {
         classes::lowest(named.iter().map(|each| each.name.as_str()), known)
     }
 
-    /// Returns the number of pods of a group that start together; `asked` is the annotation's number. `None` if the
-    /// owner asks for no pods.
+    /// Returns how many pods of the group of `origin` start together. `asked` is the number in the pod's annotation for the minimum, if
+    /// set. `None` if the owner asks for no pods.
     fn size(&self, origin: &PodOrigin, asked: Option<i32>) -> Option<i32> {
         Sizes::of(self.row, &self.object).of_group(&origin.replica, asked).map(|size| size.start)
     }
 }
 
-/// Returns the PodGroup of this name that Giveway creates for its first pod, if the pod's owner asked for a gang. It has the
-/// lowest class of that pod and of the owner's templates. Returns `None` if the size of the gang is unknown.
+/// Returns the PodGroup of this name that Giveway creates for the first pod of it, if the pod asks for a gang. It has the lowest class
+/// of that pod and of the templates of `owner`; `known` are all classes. Returns `None` if the pod asks for no gang or the size of the
+/// gang is unknown.
 pub(super) fn group(pod: &Pod, name: &str, owner: Option<&GangOwner>, known: &Classes) -> Option<PodGroup> {
     let label = |key: &str| pod.labels().get(key).map(String::as_str);
     let annotation = |key: &str| pod.annotations().get(key).map(String::as_str);

@@ -41,34 +41,35 @@ pub(super) struct Manifest {
 const JOB_TEMPLATE: &str = "spec.jobTemplate";
 
 impl Manifest {
-    /// Returns the error for a problem of this object. The problem begins with the field.
+    /// Returns the error that this object is rejected. `problem` is a text that begins with the field.
     pub(super) fn refused(&self, problem: impl AsRef<str>) -> CliError {
-        let (kind, object) = self.written();
-        let (kind, problem) = (kind.to_owned(), self.in_file(problem.as_ref()));
+        let (kind, object) = self.original();
+        let (kind, problem) = (kind.to_owned(), self.field_in_file(problem.as_ref()));
         CliError::Refused { file: self.file.clone(), kind, object, problem }
     }
 
-    /// Returns kind and name of the object that the file contains.
-    pub(super) fn written(&self) -> (&str, String) {
+    /// Returns kind and name of the object in the file: for the Job of one run, its CronJob.
+    pub(super) fn original(&self) -> (&str, String) {
         match &self.cron_job {
             Some(name) => ("CronJob", name.clone()),
             None => (&self.kind, name_of(&self.object)),
         }
     }
 
-    /// Returns kind and name of the object that the file contains, as in messages.
+    /// Returns kind and name of the object in the file, as one text for messages.
     pub(super) fn title(&self) -> String {
-        let (kind, name) = self.written();
+        let (kind, name) = self.original();
         format!("{kind} {name}")
     }
 
-    /// Returns true if the object is one run of a CronJob.
+    /// Returns true if the object is the Job that one run of a CronJob creates.
     pub(super) fn is_run(&self) -> bool {
         self.cron_job.is_some()
     }
 
-    /// Translates a text that begins with a field of the object into one that begins with a field of the file.
-    pub(super) fn in_file(&self, text: &str) -> String {
+    /// Takes a text that begins with a field of this object, and returns it with the path of that field in the file, which differs for
+    /// the Job in a CronJob.
+    pub(super) fn field_in_file(&self, text: &str) -> String {
         if self.is_run() { format!("{JOB_TEMPLATE}.{text}") } else { text.to_owned() }
     }
 
@@ -78,7 +79,7 @@ impl Manifest {
         if self.kind != "CronJob" || group.is_none_or(|(group, _)| group != "batch") {
             return Ok(());
         }
-        self.named()?;
+        self.check_names()?;
         let written = self.object.take();
         let template = &written["spec"]["jobTemplate"];
         let mut metadata = template["metadata"].as_object().cloned().unwrap_or_default();
@@ -91,9 +92,9 @@ impl Manifest {
         Ok(())
     }
 
-    /// Rejects names that the API server rejects. Kinds that the planner ignores may have other names, such as
-    /// `system:node`.
-    pub(super) fn named(&self) -> Result<(), CliError> {
+    /// Returns an error if the API server rejects the object's name or namespace. It is not called for kinds that the planner ignores,
+    /// which may have other names, such as `system:node`.
+    pub(super) fn check_names(&self) -> Result<(), CliError> {
         let checked = |field: &str, value: &str, check: fn(&str) -> Result<String, String>| match check(value) {
             Ok(_) => Ok(()),
             Err(problem) => Err(self.refused(format!("metadata.{field}: Invalid value: {value:?}: {problem}"))),
@@ -103,22 +104,23 @@ impl Manifest {
     }
 }
 
-/// Reads the text of a file. Objects without a namespace get `namespace`.
+/// Reads the objects in the text of a file. Objects without a namespace get `namespace`; it is an error if one has another namespace
+/// than `flag`, the value of `-n`.
 pub(super) fn read(file: &str, text: &str, namespace: &str, flag: Option<&str>) -> Result<Vec<Manifest>, CliError> {
     let mut found = Vec::new();
     for (index, document) in documents(file, text)?.into_iter().enumerate().filter(|(_, document)| !document.is_null())
     {
-        flatten(document, file, &format!("document {}", index + 1), &mut found)?;
+        add_objects(document, file, &format!("document {}", index + 1), &mut found)?;
     }
     for manifest in &mut found {
-        settle_namespace(manifest, namespace, flag)?;
+        set_namespace(manifest, namespace, flag)?;
         manifest.expand_cron_job()?;
     }
     Ok(found)
 }
 
-/// Adds a document to the manifests; a List item by item.
-fn flatten(mut document: Value, file: &str, place: &str, found: &mut Vec<Manifest>) -> Result<(), CliError> {
+/// Adds the object in a document, or each item of a List, to `found`. `place` names the document in errors, such as `document 2`.
+fn add_objects(mut document: Value, file: &str, place: &str, found: &mut Vec<Manifest>) -> Result<(), CliError> {
     if let Some(name) = document.pointer("/metadata/generateName").cloned()
         && document["metadata"]["name"].is_null()
     {
@@ -129,7 +131,7 @@ fn flatten(mut document: Value, file: &str, place: &str, found: &mut Vec<Manifes
     if document["kind"] == "List" {
         let items = document.get_mut("items").map(Value::take).unwrap_or_default();
         for (index, item) in items.as_array().cloned().unwrap_or_default().into_iter().enumerate() {
-            flatten(item, file, &format!("{place}, items[{index}]"), found)?;
+            add_objects(item, file, &format!("{place}, items[{index}]"), found)?;
         }
         return Ok(());
     }
@@ -138,8 +140,9 @@ fn flatten(mut document: Value, file: &str, place: &str, found: &mut Vec<Manifes
     Ok(())
 }
 
-/// Sets the namespace of a manifest that names none, and rejects one that differs from the flag `-n`.
-fn settle_namespace(manifest: &mut Manifest, namespace: &str, flag: Option<&str>) -> Result<(), CliError> {
+/// Sets the namespace of an object without one to `namespace`. It is an error if the object has another namespace than `flag`, the
+/// value of `-n`.
+fn set_namespace(manifest: &mut Manifest, namespace: &str, flag: Option<&str>) -> Result<(), CliError> {
     if CLUSTER_SCOPED.contains(&manifest.kind.as_str()) {
         return Ok(());
     }

@@ -24,7 +24,7 @@ enum CleanupMode {
 }
 
 impl CleanupMode {
-    /// Returns what was done, as a participle for the output.
+    /// Returns for the output what is done with a taint: `removed` or `would be removed`.
     fn done(self) -> &'static str {
         match self {
             Self::Remove => "removed",
@@ -39,26 +39,27 @@ pub(crate) fn run(args: &CleanTaintsArgs, connection: &ClusterConnection) -> Res
     block_on(job::run(&args.job, None, connection, work))
 }
 
-/// Removes Giveway's taints from all nodes, and prints them. Returns the exit status of the command.
+/// Removes Giveway's taints from all nodes, and prints them. Returns the exit status.
 async fn remove_all(args: &CleanTaintsArgs, connection: &ClusterConnection) -> Result<u8, CliError> {
     let mut printer = Printer::default();
-    let status = all(connection.api().await?, args.dry_run, &mut printer).await?;
+    let status = remove_from_all_nodes(connection.api().await?, args.dry_run, &mut printer).await?;
     printer.finish()?;
     Ok(status)
 }
 
-/// Removes Giveway's taints from all nodes. Returns the exit status.
-pub(crate) async fn all(api: Api, dry_run: bool, printer: &mut Printer) -> Result<u8, CliError> {
+/// Removes Giveway's taints from all nodes, and prints them; a dry run only prints them. Returns the exit status. If the cluster has no
+/// Preemptions, it is not known which taints are Giveway's, and none is removed.
+pub(crate) async fn remove_from_all_nodes(api: Api, dry_run: bool, printer: &mut Printer) -> Result<u8, CliError> {
     let mode = if dry_run { CleanupMode::DryRun } else { CleanupMode::Remove };
     let store = TaintStore { api };
-    let Some(uids) = store.tainted_for().await? else { return unknown(&store, printer).await };
+    let Some(uids) = store.tainted_pod_uids().await? else { return report_possible_taints(&store, printer).await };
     let (mut status, mut found) = (0, false);
     for node in store.nodes().await? {
         let name = own::name(&node).to_owned();
         // A failure for one node does not stop the others.
         let removed = match mode {
             CleanupMode::DryRun => Ok(own::split(&node, &uids).map(|split| split.ours).unwrap_or_default()),
-            CleanupMode::Remove => node::clear(&store, node, &uids).await,
+            CleanupMode::Remove => node::remove_taints(&store, node, &uids).await,
         };
         match removed {
             Ok(removed) => {
@@ -79,13 +80,13 @@ pub(crate) async fn all(api: Api, dry_run: bool, printer: &mut Printer) -> Resul
     Ok(status)
 }
 
-/// Without the kind `Preemption` it is unknown which taints are Giveway's: taints that look like them are printed and
-/// kept.
-async fn unknown(store: &TaintStore, printer: &mut Printer) -> Result<u8, CliError> {
+/// Prints the taints that look like Giveway's and keeps them: without the kind `Preemption` it is not known which are. Returns the exit
+/// status: 1 if there is such a taint.
+async fn report_possible_taints(store: &TaintStore, printer: &mut Printer) -> Result<u8, CliError> {
     let mut status = 0;
     for node in store.nodes().await? {
         let name = own::name(&node);
-        for taint in own::alike(&node) {
+        for taint in own::possible_taints(&node) {
             let problem = format!(
                 "taint {taint} stays: it looks like one of Giveway's, but the Preemptions that would confirm it no \
                  longer exist. Remove it unless another component set it: kubectl taint node {name} {taint}-"

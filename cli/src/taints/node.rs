@@ -12,14 +12,15 @@ const ATTEMPTS: u32 = 10;
 
 /// API calls for one node.
 pub(super) trait NodeClient {
-    /// Reads a node; `None` if it does not exist.
+    /// Reads the node `name`; `None` if it does not exist.
     async fn get(&self, name: &str) -> Result<Option<Value>, RequestError>;
-    /// Changes a node by a JSON merge patch.
+    /// Changes the node `name` by a JSON merge patch.
     async fn merge(&self, name: &str, patch: &Value) -> Result<(), RequestError>;
 }
 
-/// Removes Giveway's taints from a node and returns them; none if the node does not exist any more.
-pub(super) async fn clear(
+/// Removes Giveway's taints from a node: those with one of these UIDs. Returns the removed taints; none if the node does not exist any
+/// more.
+pub(super) async fn remove_taints(
     nodes: &impl NodeClient,
     node: Value,
     uids: &BTreeSet<String>,
@@ -29,7 +30,7 @@ pub(super) async fn clear(
     let mut node = node;
     for _ in 0..ATTEMPTS {
         let Some(split) = own::split(&node, uids) else { return Ok(Vec::new()) };
-        match nodes.merge(&name, &without(&node, &split.others)).await {
+        match nodes.merge(&name, &patch_to_taints(&node, &split.others)).await {
             Ok(()) => return Ok(split.ours),
             Err(error) if error.code() == Some(404) => return Ok(Vec::new()),
             Err(error) if error.code() == Some(409) => {}
@@ -46,8 +47,8 @@ pub(super) async fn clear(
     )))
 }
 
-/// Returns the merge patch that leaves only the taints `others`, if the node has not changed since it was read.
-fn without(node: &Value, others: &[Value]) -> Value {
+/// Returns the merge patch that leaves only the taints `others` on the node, and fails if the node has changed since it was read.
+fn patch_to_taints(node: &Value, others: &[Value]) -> Value {
     let taints = if others.is_empty() { Value::Null } else { json!(others) };
     let metadata = &node["metadata"];
     json!({
@@ -136,7 +137,7 @@ mod tests {
     fn the_last_taint_takes_the_list_with_it() {
         let mut alone = node(1, true);
         alone["spec"]["taints"].as_array_mut().unwrap().remove(0);
-        assert_eq!(without(&alone, &[])["spec"], json!({"taints": null}));
+        assert_eq!(patch_to_taints(&alone, &[])["spec"], json!({"taints": null}));
     }
 
     #[test]
@@ -150,7 +151,7 @@ mod tests {
         // Another client removed the taint.
         let done = Busy::new(0);
         let uids = BTreeSet::from([UID.to_owned()]);
-        assert_eq!(run(clear(&done, node(1, false), &uids)).unwrap(), Vec::<String>::new());
+        assert_eq!(run(remove_taints(&done, node(1, false), &uids)).unwrap(), Vec::<String>::new());
         assert_eq!(done.patches.borrow().len(), 0, "a node without a taint of Giveway's is not written");
     }
 }

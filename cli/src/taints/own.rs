@@ -6,7 +6,7 @@ use giveway_crds::critical;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The taints of a node that has one of Giveway's.
+/// The taints of a node, divided into Giveway's and others.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Split {
     /// Giveway's taints, as kubectl prints them: `KEY=VALUE:EFFECT`.
@@ -20,7 +20,7 @@ pub(super) fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// Separates Giveway's taints from others. `None` if the node has none of Giveway's.
+/// Divides the taints of a node into Giveway's, which have one of these UIDs, and others; `None` if the node has none of Giveway's.
 pub(super) fn split(node: &Value, uids: &BTreeSet<String>) -> Option<Split> {
     let mut split = Split { ours: Vec::new(), others: Vec::new() };
     for taint in node["spec"]["taints"].as_array()? {
@@ -35,8 +35,8 @@ pub(super) fn split(node: &Value, uids: &BTreeSet<String>) -> Option<Split> {
     (!split.ours.is_empty()).then_some(split)
 }
 
-/// Returns the taints of a node, as kubectl prints them, that look like Giveway's: the value is a UID.
-pub(super) fn alike(node: &Value) -> Vec<String> {
+/// Returns the taints of a node that look like Giveway's, because their value is a UID, as kubectl prints them: `KEY=VALUE:EFFECT`.
+pub(super) fn possible_taints(node: &Value) -> Vec<String> {
     let taints = node["spec"]["taints"].as_array().map(Vec::as_slice).unwrap_or_default();
     let alike = taints.iter().filter_map(|taint| {
         let field = |name: &str| taint[name].as_str().unwrap_or_default();
@@ -92,8 +92,11 @@ mod tests {
             taint("CriticalAddonsOnly", "0d5a1c2e-7f43-4c6b-9a51-3f1f4e5d6c7g", "NoSchedule"),
             taint("dedicated", UID, "NoSchedule"),
         ];
-        assert_eq!(alike(&json!({"spec": {"taints": taints}})), [format!("CriticalAddonsOnly={UID}:NoSchedule")]);
-        assert_eq!(alike(&json!({"spec": {}})), [""; 0]);
+        assert_eq!(
+            possible_taints(&json!({"spec": {"taints": taints}})),
+            [format!("CriticalAddonsOnly={UID}:NoSchedule")]
+        );
+        assert_eq!(possible_taints(&json!({"spec": {}})), [""; 0]);
     }
 
     #[test]

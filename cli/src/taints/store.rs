@@ -37,9 +37,8 @@ impl TaintStore {
         nodes.ok_or_else(|| failed(NODES, "the API server does not know this kind".to_owned()))
     }
 
-    /// Returns the UIDs of pods for which a plan may have tainted a node, or `None` if the kind `Preemption` is not
-    /// installed.
-    pub(super) async fn tainted_for(&self) -> Result<Option<BTreeSet<String>>, CliError> {
+    /// Returns the UIDs of pods for which a stored plan may have tainted a node, or `None` if the kind `Preemption` is not installed.
+    pub(super) async fn tainted_pod_uids(&self) -> Result<Option<BTreeSet<String>>, CliError> {
         let Some(plans) = list(&self.api, PREEMPTIONS).await? else { return Ok(None) };
         let mut uids = BTreeSet::new();
         for plan in &plans {
@@ -57,13 +56,14 @@ impl TaintStore {
     }
 }
 
-/// Returns all objects at this path, page by page, or `None` if the kind is not installed. The path may contain a
-/// query.
+/// Returns all objects at this path of the API server, read page by page, or `None` if the kind is not installed. The path may contain
+/// a query.
 pub(crate) async fn list(api: &Api, path: &str) -> Result<Option<Vec<Value>>, CliError> {
     list_of(api, path, Some).await
 }
 
-/// Like [`list`], but keeps only what `keep` returns: all objects of a large cluster do not fit into a Job's memory.
+/// Returns for each object at this path of the API server what `keep` returns for it, or `None` if the kind is not installed. Objects
+/// are read page by page: all those of a large cluster do not fit into a Job's memory.
 pub(crate) async fn list_of(
     api: &Api,
     path: &str,
@@ -87,6 +87,7 @@ pub(crate) async fn list_of(
 }
 
 impl NodeClient for TaintStore {
+    /// Reads the node `name`; `None` if it does not exist.
     async fn get(&self, name: &str) -> Result<Option<Value>, RequestError> {
         match self.api.call(Method::GET, &format!("{NODES}/{name}"), Vec::new()).await {
             Ok(node) => Ok(Some(node)),
@@ -95,13 +96,14 @@ impl NodeClient for TaintStore {
         }
     }
 
+    /// Changes the node `name` by a JSON merge patch.
     async fn merge(&self, name: &str, patch: &Value) -> Result<(), RequestError> {
         let path = format!("{NODES}/{name}?fieldManager=kubectl-giveway");
         self.api.merge::<Value>(&path, patch).await.map(|_| ())
     }
 }
 
-/// Returns the error that the objects at a path could not be read, because of `problem`.
+/// Returns the error that the objects at this path of the API server could not be read, because of `problem`.
 fn failed(path: &str, problem: String) -> CliError {
     CliError::Cluster { what: format!("GET {path}"), problem }
 }

@@ -23,7 +23,8 @@ const USUAL: (u16, u16) = (80, 24);
 /// Shortest and longest time between two texts: ages change without a change of the cluster.
 const BETWEEN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(3));
 
-/// Shows the cluster until it is interrupted; once if that was asked for, or if standard output is no terminal.
+/// Runs `kubectl giveway top`: shows the cluster in the terminal until it is interrupted; with `--once`, or if standard output is no
+/// terminal, prints it once.
 pub(crate) fn run(args: &TopArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     block_on(async {
         let api = connection.api().await?;
@@ -43,8 +44,8 @@ pub(crate) fn run(args: &TopArgs, connection: &ClusterConnection) -> Result<(), 
     })
 }
 
-/// Shows the cluster on the terminal, and again after each change, until the user ends it. Returns an error if the cluster cannot be read at
-/// the start, or the terminal cannot be written.
+/// Shows the cluster in the terminal, and again after each change, until the future is dropped. It is an error if the cluster cannot be
+/// read at the start, or the terminal cannot be written.
 async fn follow(api: &Api) -> Result<(), CliError> {
     let (state, follower) = Follower::start(api).await?;
     tokio::select! {
@@ -53,7 +54,7 @@ async fn follow(api: &Api) -> Result<(), CliError> {
     }
 }
 
-/// Shows the state again whenever it or the size of the terminal changes, forever.
+/// Prints `state` on the terminal whenever the state or the size of the terminal changes, without an end.
 async fn show(api: &Api, state: &State) -> Result<(), CliError> {
     let mut resized = signal(SignalKind::window_change()).map_err(no_signals)?;
     let (shortest, longest) = BETWEEN;
@@ -68,13 +69,13 @@ async fn show(api: &Api, state: &State) -> Result<(), CliError> {
     }
 }
 
-/// Returns the screen of the last snapshot as text of this size.
+/// Returns what `top` shows of the last snapshot, cut to this size.
 async fn text(state: &State, api: &Api, size: ScreenSize) -> String {
     let snapshot = state.snapshot().await;
     screen::text(&snapshot, &state.revision(), &api.server, Timestamp::now(), size)
 }
 
-/// Returns the error that this process cannot receive signals, such as that of a terminal whose size changes.
+/// Returns the error that this process cannot receive signals of the operating system.
 fn no_signals(error: std::io::Error) -> CliError {
     CliError::Cluster { what: "signals of this process".to_owned(), problem: error.to_string() }
 }

@@ -32,8 +32,8 @@ struct Screen {
     lines: Vec<String>,
 }
 
-/// Returns the text: the cluster and the time of the read, the notes about what is hidden, the capacity, the plans in progress, and the
-/// queue in the lines that are left.
+/// Returns what `top` shows: API server `server` and time of the read, notes on what is hidden, the capacity, the plans in progress,
+/// and the queue in the lines that are left. `shown` is the revision of `snapshot`; ages are those at `now`.
 pub(super) fn text(snapshot: &Snapshot, shown: &Revision, server: &str, now: Timestamp, size: ScreenSize) -> String {
     // The cursor stays on the line below the text.
     let height = size.height.map_or(usize::MAX, |height| usize::from(height).saturating_sub(1));
@@ -51,7 +51,7 @@ pub(super) fn text(snapshot: &Snapshot, shown: &Revision, server: &str, now: Tim
 }
 
 impl Screen {
-    /// Adds the lines at the top: the API server, when it was read, and what is hidden.
+    /// Adds the first lines: the API server, when the cluster was read, and an error if it cannot be read now.
     fn head(&mut self, server: &str, shown: &Revision, now: Timestamp) {
         let read_at = shown.read_at.0.strftime("%Y-%m-%dT%H:%M:%SZ");
         self.line(HEAD, &format!("Cluster {server}, read at {read_at}"));
@@ -63,7 +63,7 @@ impl Screen {
         }
     }
 
-    /// Adds the notes, in at most `most` lines.
+    /// Adds the notes in at most `most` lines; the last of them says that notes are left out, if some are.
     fn notes(&mut self, notes: &[String], most: usize) {
         let mut lines: Vec<String> = notes.iter().flat_map(|note| self.wrapped("note:", note)).collect();
         if lines.len() > most {
@@ -73,7 +73,7 @@ impl Screen {
         lines.iter().for_each(|line| self.line(COSTS, line));
     }
 
-    /// Adds the table of the capacity of all nodes, by resource.
+    /// Adds the table with capacity, requests and free amount of the scarcest resources on all nodes.
     fn capacity(&mut self, snapshot: &Snapshot) {
         let priority = snapshot.highest_priority();
         let capacity = Capacity::of(&snapshot.world.cluster, priority);
@@ -93,7 +93,7 @@ impl Screen {
         }
     }
 
-    /// Adds the queue in the lines that are left of `height`.
+    /// Adds the table of pending groups and pods in the lines that are left of `height`, with ages at `now`.
     fn queue(&mut self, snapshot: &Snapshot, now: Timestamp, height: usize) {
         let queue = queue::view(snapshot);
         if queue.rows.is_empty() {
@@ -119,14 +119,14 @@ impl Screen {
         self.table(rows, left, "why -A");
     }
 
-    /// Adds an empty line, and below it a sentence.
+    /// Adds an empty line and a sentence.
     fn sentence(&mut self, text: &str) {
         self.lines.push(String::new());
         self.line(Style::new(), text);
     }
 
-    /// Adds a table under an empty line. Its first row is the heading, and at most `most` lines follow. If rows are left out, the last of
-    /// these lines says how many, and which command lists all of them.
+    /// Adds an empty line and a table. The first row is the heading, and at most `most` lines follow. If rows are left out, the last of
+    /// these lines says how many, and which `command` of `kubectl giveway` lists all of them.
     fn table(&mut self, mut rows: Vec<Vec<String>>, most: usize, command: &str) {
         let all = rows.len().saturating_sub(1);
         let kept = if all > most { most.saturating_sub(1) } else { all };
@@ -141,26 +141,28 @@ impl Screen {
         }
     }
 
-    /// Returns a paragraph as lines of at most the width of the screen, the first of which begins with `label`.
+    /// Returns a paragraph that begins with `label`, as lines of at most the width of the screen.
     fn wrapped(&self, label: &str, text: &str) -> Vec<String> {
         let mut lines = String::new();
         table::line(&mut lines, self.width, label, text);
         lines.lines().map(str::to_owned).collect()
     }
 
-    /// Adds a line. Control characters and colours of its text are removed or escaped before it is cut, so that no sequence is cut.
+    /// Adds a line in this style, cut to the width of the screen. Colours in the text are removed and control characters escaped before
+    /// the cut, so that no sequence is cut.
     fn line(&mut self, style: Style, text: &str) {
         let text = strip_str(&tame::line(text)).to_string();
         self.lines.push(paint(style, cut_to_columns(text, self.width)));
     }
 }
 
-/// Returns the number of columns of a character, or more: one that is not ASCII counts as two, because some are that wide.
+/// Returns an upper bound of the number of columns that a terminal needs for a character: 2 for one that is not ASCII, because some are
+/// that wide.
 fn columns(c: char) -> usize {
     if c.is_ascii() { 1 } else { 2 }
 }
 
-/// Cuts a text at the width, in columns of the terminal.
+/// Cuts a text at `width` columns of the terminal (`None` for no limit), and marks the cut with `…`.
 fn cut_to_columns(text: String, width: Option<u16>) -> String {
     let Some(width) = width.map(usize::from).filter(|width| text.chars().map(columns).sum::<usize>() > *width) else {
         return text;
@@ -174,7 +176,7 @@ fn cut_to_columns(text: String, width: Option<u16>) -> String {
     kept.chain(['…']).collect()
 }
 
-/// Returns an amount of a resource as text. Memory is rounded down to Mi: nodes offer it in Ki.
+/// Returns an amount of a resource as text. Memory is rounded down to Mi, because nodes offer it in Ki.
 fn amount(resource: &str, amount: i128) -> String {
     let rest = if resource == "memory" { amount % (1 << 20) } else { 0 };
     quantity::format(resource, amount - rest)

@@ -17,7 +17,7 @@ const FILES: [(&str, &str, &str); 9] = [
     ("/cluster.js", SCRIPT, include_str!("page/cluster.js")),
 ];
 
-/// Returns content type and text of the file at a path.
+/// Returns content type and text of the page's file at this path of a URL; `None` if there is no such file.
 pub(super) fn find(path: &str) -> Option<(&'static str, &'static str)> {
     FILES.iter().find(|(at, ..)| *at == path).map(|(_, content_type, text)| (*content_type, *text))
 }

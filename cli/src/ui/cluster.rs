@@ -65,8 +65,8 @@ struct AddonRow<'s> {
     node: Option<&'s str>,
 }
 
-/// Returns the view. Capacity could be freed for a preemptor of `priority`; without it, of the highest priority that is pending or that
-/// users have a class for.
+/// Returns the page *Cluster*. `resource` is the one whose usage by topology domain and node is shown (`None`: the scarcest). Freeable
+/// is what a preemptor of `priority` could free; `None` stands for the highest priority that is pending or that users have a class for.
 pub(super) fn view<'s>(snapshot: &'s Snapshot, resource: Option<&str>, priority: Option<i32>) -> CapacityPage<'s> {
     let world = &snapshot.world;
     let priority = priority.unwrap_or_else(|| snapshot.highest_priority());
@@ -86,7 +86,7 @@ pub(super) fn view<'s>(snapshot: &'s Snapshot, resource: Option<&str>, priority:
     }
 }
 
-/// Returns the priority classes with the numbers of their bound and pending pods.
+/// Returns a row for each PriorityClass with the numbers of its bound and pending pods, the highest value first.
 fn classes(world: &World) -> Vec<ClassRow<'_>> {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for pod in world.cluster.pods().filter(|pod| pod.live()) {
@@ -107,7 +107,8 @@ fn classes(world: &World) -> Vec<ClassRow<'_>> {
     rows
 }
 
-/// Returns the usage of a resource in each topology domain: of the zones, and of the topology keys that groups ask for.
+/// Returns the usage of a resource in each topology domain: in the zones, and in the domains of the topology keys that PodGroups ask
+/// for.
 fn domains<'s>(world: &'s World, nodes: &[NodeUsage<'s>], resource: ResourceId) -> Vec<DomainRow<'s>> {
     let asked = world.groups.values().filter_map(|group| group.spec.topology_key());
     let keys: BTreeSet<&'s str> = asked.chain([ZONE]).collect();

@@ -41,19 +41,20 @@ struct ClassValue<'s> {
     value: i32,
 }
 
-/// Returns the view: the plans, the latest first, the owners whose pods were evicted, and the PriorityClasses.
+/// Returns the page *History*: the stored plans, the latest first, the owners whose pods were evicted, and the PriorityClasses.
 pub(super) fn view(snapshot: &Snapshot) -> HistoryView<'_> {
     let mut items = History::of_world(&snapshot.world).items;
     items.reverse();
     HistoryView { owners: owners(&items), items, classes: classes(&snapshot.world) }
 }
 
-/// Returns the PriorityClasses of the cluster, by which the preemptions can be filtered.
+/// Returns name and value of each PriorityClass, by which the page can filter preemptions.
 fn classes(world: &World) -> Vec<ClassValue<'_>> {
     world.cluster.classes().iter().map(|class| ClassValue { name: &class.name, value: class.value }).collect()
 }
 
-/// Returns the victims by owner. A plan that was only observed evicted no pod.
+/// Returns how often and how many pods of each owner were evicted, the most frequent victim first. A plan that was only observed does
+/// not count.
 fn owners(items: &[HistoryRow]) -> Vec<RepeatedVictim> {
     let mut found: BTreeMap<(&str, String), RepeatedVictim> = BTreeMap::new();
     for item in items.iter().filter(|item| item.state != PlanState::Observed) {

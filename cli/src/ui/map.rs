@@ -57,7 +57,8 @@ enum Grouping {
 }
 
 impl Grouping {
-    /// Returns how nodes are put together, so that the map has at most [`MOST_CELLS`]. `preferred` is the topology key of a plan.
+    /// Returns how nodes are combined into cells, so that the map has at most [`MOST_CELLS`]: not at all, by topology domain, or by
+    /// name. `preferred` is the topology key of a plan, by which they are combined if possible.
     fn of(world: &World, preferred: Option<&str>) -> Self {
         let nodes = world.cluster.nodes().count();
         if nodes <= MOST_CELLS {
@@ -75,7 +76,7 @@ impl Grouping {
         }
     }
 
-    /// Returns what a cell is, as in [`NodeMap::by`].
+    /// Returns what a cell of the map stands for, as in [`NodeMap::by`].
     fn word(&self) -> &str {
         match self {
             Self::Node => "node",
@@ -84,7 +85,7 @@ impl Grouping {
         }
     }
 
-    /// Divides nodes into the cells of the map: returns the name and the nodes of each.
+    /// Divides nodes into the cells of the map. Returns the name and the nodes of each cell.
     fn cells<'n, 'c>(&self, nodes: &'n [NodeUsage<'c>]) -> Vec<(String, Vec<&'n NodeUsage<'c>>)> {
         match self {
             Self::Node => nodes.iter().map(|one| (one.node.name.to_string(), vec![one])).collect(),
@@ -108,7 +109,8 @@ impl Grouping {
 }
 
 impl NodeMap {
-    /// Returns the map of a resource. `preferred` is the label of the domain of a plan.
+    /// Returns the map of nodes for a resource. `preferred` is the topology key of a plan, by which nodes are combined if possible;
+    /// `marks` are the numbers of pods that the plan places and evicts on each node.
     pub(super) fn of(
         world: &World,
         capacity: &Capacity<'_>,

@@ -41,7 +41,7 @@ use tokio::sync::mpsc;
 /// Maximum number of questions that wait for the API server.
 const QUESTIONS: usize = 16;
 
-/// Reads the cluster, prints the URL, and serves the page until it is interrupted.
+/// Runs `kubectl giveway ui`: reads the cluster, prints the URL of the page, and serves the page until it is interrupted.
 pub(crate) fn run(args: &UiArgs, connection: &ClusterConnection) -> Result<(), CliError> {
     block_on(async {
         let api = connection.api().await?;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &UiArgs, connection: &ClusterConnection) -> Result<(), C
     })
 }
 
-/// Returns 256 random bits of the operating system as hexadecimal digits, for the token of a session.
+/// Returns 256 random bits of the operating system as hexadecimal digits.
 fn secret() -> Result<String, CliError> {
     let mut bytes = [0_u8; 32];
     let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
@@ -76,7 +76,7 @@ fn secret() -> Result<String, CliError> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Opens a URL in the browser. It was printed, so a failure is only noted.
+/// Opens a URL in the browser. A failure is only noted, because the URL was printed before.
 fn open(url: &str) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let mut command = Command::new(program);

@@ -4,7 +4,7 @@ use crate::error::CliError;
 use http::StatusCode;
 use serde::Serialize;
 
-/// A status and a sentence.
+/// Why a request of the page has no answer: an HTTP status and a sentence.
 #[derive(Debug)]
 pub(super) struct PageError {
     /// Status of the response.
@@ -21,13 +21,14 @@ impl PageError {
 }
 
 impl From<CliError> for PageError {
+    /// Returns the status 422 for invalid input, and 502 for an error of the cluster, with the error's message.
     fn from(error: CliError) -> Self {
         let status = if error.exit_status() == 2 { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::BAD_GATEWAY };
         Self::new(status, error.to_string())
     }
 }
 
-/// Returns a value as JSON for the body of a response.
+/// Encodes a value as JSON for the body of a response.
 pub(super) fn json(value: &impl Serialize) -> Result<Vec<u8>, PageError> {
     serde_json::to_vec(value).map_err(|error| PageError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
 }

@@ -58,6 +58,7 @@ struct StoredView<'s> {
 }
 
 impl<'s> From<&'s StoredPlan> for StoredView<'s> {
+    /// Selects what the page shows of a stored plan.
     fn from(plan: &'s StoredPlan) -> Self {
         Self {
             id: &plan.id,
@@ -76,7 +77,8 @@ impl<'s> From<&'s StoredPlan> for StoredView<'s> {
     }
 }
 
-/// Returns the view of an existing group or pod: its last plan, and what would be decided now. `resource` is that of the map.
+/// Returns the page *Plan* about an existing group or pod: its last plan, and what would be decided now. `resource` is the one that the
+/// map shows (`None`: the scarcest).
 pub(super) fn of_existing<'s>(
     snapshot: &'s Snapshot,
     target: &Preemptor,
@@ -108,7 +110,8 @@ pub(super) fn of_existing<'s>(
     })
 }
 
-/// Returns the view of manifests in a text: what would be decided if they were submitted to `namespace`. `resource` is that of the map.
+/// Returns the page *Plan* about manifests in a text: what would be decided if they were submitted to `namespace`, or to that of the
+/// command. `resource` is the one that the map shows (`None`: the scarcest).
 pub(super) fn of_text(
     snapshot: &Snapshot,
     text: String,
@@ -130,14 +133,15 @@ pub(super) fn of_text(
     Ok(PlanView { preemptor: answer.preemptor.clone(), stored: None, changes, hidden: None, map, answer: Some(answer) })
 }
 
-/// Returns the map of the nodes with what a plan places and evicts there.
+/// Returns the map of nodes for `resource` (`None`: the scarcest), with the pods that a plan places and evicts there (`marks`).
+/// `domain` is the topology key of the plan. `None` if no node offers the resource.
 fn map(world: &World, resource: Option<&str>, domain: Option<&str>, marks: &PlanOnNodes<'_>) -> Option<NodeMap> {
     let capacity = Capacity::of(&world.cluster, i32::MIN);
     Some(NodeMap::of(world, &capacity, capacity.chosen(resource)?, domain, marks))
 }
 
 impl<'p> PlanOnNodes<'p> {
-    /// Counts the placements and victims of a decision by node.
+    /// Counts the placed pods and the victims of an answer of `plan` by node.
     fn of_answer(answer: &'p PlanAnswer) -> Self {
         let mut marks = Self::default();
         for placement in &answer.placements {
@@ -149,7 +153,7 @@ impl<'p> PlanOnNodes<'p> {
         marks
     }
 
-    /// Counts the placements and victims of a stored plan by node.
+    /// Counts the placed pods and the victims of a stored plan by node.
     fn of_stored(plan: &'p StoredPlan) -> Self {
         let mut marks = Self::default();
         for placement in &plan.placements {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub(super) struct Query<'q>(BTreeMap<&'q str, &'q str>);
 
 impl<'q> Query<'q> {
-    /// Splits a query string into parameters, which are not decoded. Parts without `=` are ignored.
+    /// Splits the query string of a URL into parameters, which are not decoded. Parts without `=` are ignored.
     pub(super) fn of(query: Option<&'q str>) -> Self {
         Self(query.into_iter().flat_map(|text| text.split('&')).filter_map(|part| part.split_once('=')).collect())
     }
@@ -33,7 +33,7 @@ impl<'q> Query<'q> {
         namespace.map_err(|problem| Self::invalid("namespace", &problem))
     }
 
-    /// Returns the object that the parameters `namespace` and `name` identify; both are required.
+    /// Returns namespace and name of the object in the parameters `namespace` and `name`, which are both required.
     pub(super) fn key(&self) -> Result<ObjectKey, PageError> {
         match self.namespace()? {
             Some(namespace) => Ok(ObjectKey::new(namespace, self.name()?)),
@@ -41,7 +41,7 @@ impl<'q> Query<'q> {
         }
     }
 
-    /// Returns the group or pod that the parameters name, if they name one.
+    /// Returns the group or pod in the parameters `kind`, `namespace` and `name`; `None` without `kind`.
     pub(super) fn preemptor(&self) -> Result<Option<Preemptor>, PageError> {
         match self.get("kind") {
             None => Ok(None),
@@ -57,13 +57,13 @@ impl<'q> Query<'q> {
         priority.map_err(|_| Self::invalid("priority", "must be a whole number"))
     }
 
-    /// Returns the parameter `after`, if there is one: the revision that the page shows.
+    /// Returns the parameter `after`, the number of the revision that the page shows, or `None` if it is missing.
     pub(super) fn after(&self) -> Result<Option<u64>, PageError> {
         let after = self.get("after").map(str::parse).transpose();
         after.map_err(|_| Self::invalid("after", "must be the number of a revision"))
     }
 
-    /// Returns the error 400 for a parameter. `problem` is a predicate, such as `is required`.
+    /// Returns the error 400 that a parameter is invalid. `problem` is the end of a sentence about it, such as `is required`.
     pub(super) fn invalid(parameter: &str, problem: &str) -> PageError {
         PageError::new(StatusCode::BAD_REQUEST, format!("The parameter {parameter} is invalid: {problem}."))
     }

@@ -10,7 +10,7 @@ use http::StatusCode;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-/// A question for the API server.
+/// A request of the page that needs the API server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PageRequest {
     /// The checks of the installation.
@@ -22,10 +22,10 @@ pub(super) enum PageRequest {
 /// Body of an answer.
 pub(super) type Body = Result<Vec<u8>, PageError>;
 
-/// A question, and where its answer is expected.
+/// A request of the page, and where its answer is expected.
 pub(super) type AwaitedAnswer = (PageRequest, oneshot::Sender<Body>);
 
-/// Answers the page's requests that need the API server, one after the other, until the page closes.
+/// Answers the page's requests in `asked`, which need the API server, one after the other, until the page closes.
 pub(super) async fn answer(api: &Api, mut asked: mpsc::Receiver<AwaitedAnswer>) {
     while let Some((question, reply)) = asked.recv().await {
         let body = match question {
@@ -37,7 +37,7 @@ pub(super) async fn answer(api: &Api, mut asked: mpsc::Receiver<AwaitedAnswer>) 
     }
 }
 
-/// Reads the object at a path of the API server, and returns it as YAML for the page.
+/// Reads the object at this path of the API server, and returns it as YAML.
 async fn object(api: &Api, path: &str) -> Body {
     match api.get::<Value>(path).await? {
         GetResult::Found(object) => Ok(output::yaml(&object)?.into_bytes()),
@@ -47,7 +47,7 @@ async fn object(api: &Api, path: &str) -> Body {
 }
 
 impl PageRequest {
-    /// Returns the request for the object whose `kind`, `namespace` and `name` a query has.
+    /// Returns the request for the object in the parameters `kind`, `namespace` and `name` of a query.
     pub(super) fn object(query: &Query<'_>) -> Result<Self, PageError> {
         let path = match query.get("kind") {
             Some("preemption") => {

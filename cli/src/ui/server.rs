@@ -64,7 +64,7 @@ pub(super) struct PageServer {
     views: Mutex<Views>,
 }
 
-/// Accepts connections of browsers, at most [`CONNECTIONS`] at once, and never ends.
+/// Accepts connections of browsers, at most [`CONNECTIONS`] at once, and answers their requests. Never ends.
 pub(super) async fn serve(listener: TcpListener, page: Arc<PageServer>) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS));
     while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
@@ -72,7 +72,7 @@ pub(super) async fn serve(listener: TcpListener, page: Arc<PageServer>) {
             Ok((stream, _)) => {
                 let page = Arc::clone(&page);
                 tokio::spawn(async move {
-                    converse(stream, page).await;
+                    serve_browser(stream, page).await;
                     drop(slot);
                 });
             }
@@ -83,7 +83,7 @@ pub(super) async fn serve(listener: TcpListener, page: Arc<PageServer>) {
 }
 
 /// Answers the HTTP requests of one connection until the browser closes it.
-async fn converse(stream: TcpStream, page: Arc<PageServer>) {
+async fn serve_browser(stream: TcpStream, page: Arc<PageServer>) {
     let service = service_fn(move |request| {
         let page = Arc::clone(&page);
         async move { Ok::<_, Infallible>(page.answer(request).await) }
@@ -95,7 +95,8 @@ async fn converse(stream: TcpStream, page: Arc<PageServer>) {
 }
 
 impl PageServer {
-    /// Creates what all requests share. `questions` is the queue of requests that need the API server.
+    /// Creates the server of the page. `state` is the cluster as it is known; `questions` is the queue of requests that need the API
+    /// server.
     pub(super) fn new(session: Session, state: Arc<State>, questions: mpsc::Sender<AwaitedAnswer>) -> Self {
         let (session, turn) = (Mutex::new(session), Arc::new(Semaphore::new(1)));
         Self { session, state, questions, turn, views: Mutex::default() }
@@ -106,14 +107,14 @@ impl PageServer {
         let (head, body) = request.into_parts();
         match self.admit(&head) {
             SessionVerdict::Granted => {}
-            SessionVerdict::Exchanged(cookie) => return entrance(&cookie),
+            SessionVerdict::Exchanged(cookie) => return cookie_response(&cookie),
             SessionVerdict::Denied(status, why) => return text(status, why),
         }
         if let Some((content_type, file)) = assets::find(head.uri.path()).filter(|_| head.method == http::Method::GET) {
             return respond(StatusCode::OK, content_type, file);
         }
         let (content_type, outcome) = match (head.method.as_str(), head.uri.path()) {
-            ("POST", "/api/plan") => match collect(body).await {
+            ("POST", "/api/plan") => match read_manifest(body).await {
                 Ok(manifest) => (JSON, self.view(&head, Some(manifest)).await),
                 Err(problem) => (JSON, Err(problem)),
             },
@@ -131,12 +132,13 @@ impl PageServer {
         }
     }
 
-    /// Decides whether a request belongs to the session.
+    /// Decides whether a request belongs to the session, by its headers and URL.
     fn admit(&self, head: &Parts) -> SessionVerdict {
         self.session.lock().unwrap_or_else(PoisonError::into_inner).admit(head)
     }
 
-    /// Returns which snapshot is the last one; when it is another one than the page shows, if the page says which one that is.
+    /// Returns number and age of the last snapshot as JSON. If the query says which one the page shows, first waits for another one, at
+    /// most for 10 s.
     async fn revision(&self, query: &Query<'_>) -> Result<Bytes, PageError> {
         if let Some(shown) = query.after()? {
             self.state.changed(shown, LONGEST_WAIT).await;
@@ -144,8 +146,9 @@ impl PageServer {
         json(&self.state.revision()).map(Bytes::from)
     }
 
-    /// Returns one view of the page as JSON: path and query of the request select it. Without a manifest it is computed once for each snapshot
-    /// and address, for all browsers; with one (the objects to plan for), for each request.
+    /// Returns the data of one view of the page as JSON. Path and query of the request select the view. A view without a manifest is
+    /// computed once for each snapshot and URL, for all browsers; one for a manifest (the text to plan for) is computed for each
+    /// request.
     async fn view(&self, head: &Parts, manifest: Option<String>) -> Result<Bytes, PageError> {
         let failed = |what: &str| PageError::new(StatusCode::INTERNAL_SERVER_ERROR, what);
         let turn = Arc::clone(&self.turn).acquire_owned().await.map_err(|_| failed("The page is closing."))?;
@@ -160,7 +163,7 @@ impl PageServer {
         let (path, query) = (head.uri.path().to_owned(), head.uri.query().map(str::to_owned));
         // On a thread of its own: a plan may take seconds.
         let computed = tokio::task::spawn_blocking(move || {
-            let view = compute(&snapshot, &path, &Query::of(query.as_deref()), manifest);
+            let view = compute_view(&snapshot, &path, &Query::of(query.as_deref()), manifest);
             // A view that no browser expects any more keeps its turn until here.
             drop(turn);
             view
@@ -173,7 +176,7 @@ impl PageServer {
         Ok(view)
     }
 
-    /// Locks the views that were computed for the last revision.
+    /// Locks the store of the views that were computed for the last revision.
     fn views(&self) -> MutexGuard<'_, Views> {
         self.views.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -187,8 +190,8 @@ impl PageServer {
     }
 }
 
-/// Returns the view for a path and a query as JSON. `manifest` is what is planned for, if one was sent.
-fn compute(snapshot: &Snapshot, path: &str, query: &Query<'_>, manifest: Option<String>) -> Body {
+/// Computes the view of the page that path and query of a request select, as JSON. `manifest` is the text to plan for, if one was sent.
+fn compute_view(snapshot: &Snapshot, path: &str, query: &Query<'_>, manifest: Option<String>) -> Body {
     let resource = query.get("resource");
     match (path, manifest) {
         ("/api/plan", Some(manifest)) => {
@@ -205,8 +208,9 @@ fn compute(snapshot: &Snapshot, path: &str, query: &Query<'_>, manifest: Option<
     }
 }
 
-/// Reads the manifest that is the body of a request. It is an error if it is too large, too slow or not UTF-8.
-async fn collect(body: Incoming) -> Result<String, PageError> {
+/// Reads the manifest that is the body of a request. It is an error if it is larger than [`LARGEST`], takes longer than [`PATIENCE`] or
+/// is not UTF-8.
+async fn read_manifest(body: Incoming) -> Result<String, PageError> {
     let read = Limited::new(body, LARGEST).collect();
     let bytes = match tokio::time::timeout(PATIENCE, read).await {
         Ok(Ok(body)) => body.to_bytes(),
@@ -221,8 +225,8 @@ async fn collect(body: Incoming) -> Result<String, PageError> {
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Returns the page that sets the session's cookie and leads to the start page.
-fn entrance(cookie: &str) -> Answer {
+/// Returns the response that sets the session's cookie, and whose page leads to the start page.
+fn cookie_response(cookie: &str) -> Answer {
     let mut answer = respond(StatusCode::OK, "text/html; charset=utf-8", ENTRANCE);
     // The cookie consists of hexadecimal digits.
     if let Ok(cookie) = HeaderValue::from_str(cookie) {
@@ -231,12 +235,12 @@ fn entrance(cookie: &str) -> Answer {
     answer
 }
 
-/// Returns a response of plain text.
+/// Returns a response of plain text with this status.
 fn text(status: StatusCode, message: impl Into<Bytes>) -> Answer {
     respond(status, TEXT, message)
 }
 
-/// Returns a response with this content and the headers of every response.
+/// Returns a response with this status, content type and body, and with the security headers of every response.
 fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
@@ -257,7 +261,7 @@ mod tests {
 
     #[test]
     fn every_response_forbids_other_scripts_frames_and_addresses() {
-        for answer in [respond(StatusCode::OK, JSON, "{}"), text(StatusCode::FORBIDDEN, "no"), entrance("a=b")] {
+        for answer in [respond(StatusCode::OK, JSON, "{}"), text(StatusCode::FORBIDDEN, "no"), cookie_response("a=b")] {
             let header = |name: &str| {
                 answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
             };
@@ -285,7 +289,7 @@ mod tests {
     #[test]
     fn views_are_json_in_which_hostile_names_are_strings() {
         let snapshot = samples::snapshot();
-        let view = |path: &str, query: &str| compute(&snapshot, path, &Query::of(Some(query)), None);
+        let view = |path: &str, query: &str| compute_view(&snapshot, path, &Query::of(Some(query)), None);
         for (path, query, field) in [
             ("/api/queue", "", "/rows/0/waitsFor"),
             ("/api/plan", "kind=podgroup&namespace=ml&name=early", "/stored/message"),

@@ -8,7 +8,7 @@ use http::header::COOKIE;
 use http::request::Parts;
 use http::{Method, StatusCode};
 
-/// The secrets of one run.
+/// The secrets of one run of `ui`: a token in the printed URL, and the cookie that one browser gets for it.
 pub(super) struct Session {
     port: u16,
     /// The token; `None` when it has been exchanged.
@@ -28,7 +28,7 @@ pub(super) enum SessionVerdict {
 }
 
 impl Session {
-    /// Creates a session at a port, with two secrets of hexadecimal digits.
+    /// Creates the session of the server at this port. `token` and `cookie` are secrets of hexadecimal digits.
     pub(super) fn new(port: u16, token: String, cookie: String) -> Self {
         Self { port, token: Some(token), cookie }
     }
@@ -38,7 +38,8 @@ impl Session {
         Some(format!("http://127.0.0.1:{}/?token={}", self.port, self.token.as_ref()?))
     }
 
-    /// Decides about a request by its head. The token can be exchanged once.
+    /// Decides by its headers and URL whether a request is answered: it needs this server's name, and the session's cookie or its
+    /// token. The token can be exchanged for the cookie once.
     pub(super) fn admit(&mut self, head: &Parts) -> SessionVerdict {
         if !self.is_for_this_server(head) {
             return SessionVerdict::Denied(
@@ -47,7 +48,7 @@ impl Session {
             );
         }
         if let Some(offered) = offered_token(head)
-            && self.token.as_deref().is_some_and(|token| equal(token, offered))
+            && self.token.as_deref().is_some_and(|token| equal_secrets(token, offered))
         {
             self.token = None;
             let (name, value) = (self.cookie_name(), &self.cookie);
@@ -60,8 +61,12 @@ impl Session {
         }
         let named = |name: &str| self.is_named(name);
         let own = match head.method {
-            Method::GET => only(head, "sec-fetch-site").is_none_or(|site| site == "same-origin" || site == "none"),
-            Method::POST => only(head, "origin").and_then(|origin| origin.strip_prefix("http://")).is_some_and(named),
+            Method::GET => {
+                single_header(head, "sec-fetch-site").is_none_or(|site| site == "same-origin" || site == "none")
+            }
+            Method::POST => {
+                single_header(head, "origin").and_then(|origin| origin.strip_prefix("http://")).is_some_and(named)
+            }
             _ => return SessionVerdict::Denied(StatusCode::METHOD_NOT_ALLOWED, "Only GET and POST are answered."),
         };
         if own {
@@ -71,18 +76,19 @@ impl Session {
         }
     }
 
-    /// Returns true if `name` is the host and port of this server.
+    /// Returns true if `name` is host and port of this server.
     fn is_named(&self, name: &str) -> bool {
         ["127.0.0.1", "localhost"].iter().any(|host| name == format!("{host}:{}", self.port))
     }
 
-    /// Returns true if the request names the host and port of this server.
+    /// Returns true if the header `Host` of the request, and its URL if that has one, names host and port of this server.
     fn is_for_this_server(&self, head: &Parts) -> bool {
         let named = |name: &str| self.is_named(name);
-        only(head, "host").is_some_and(named) && head.uri.authority().is_none_or(|authority| named(authority.as_str()))
+        single_header(head, "host").is_some_and(named)
+            && head.uri.authority().is_none_or(|authority| named(authority.as_str()))
     }
 
-    /// Returns the name of the cookie: runs at two ports use two cookies.
+    /// Returns the name of the cookie, which contains the port: two runs use two cookies.
     fn cookie_name(&self) -> String {
         format!("giveway-ui-{}", self.port)
     }
@@ -92,25 +98,25 @@ impl Session {
         let headers = head.headers.get_all(COOKIE).iter().filter_map(|header| header.to_str().ok());
         let mut cookies =
             headers.flat_map(|header| header.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
-        cookies.any(|(name, value)| name == self.cookie_name() && equal(value, &self.cookie))
+        cookies.any(|(name, value)| name == self.cookie_name() && equal_secrets(value, &self.cookie))
     }
 }
 
-/// Returns the token in the URL of a request for the page; `None` for other requests.
+/// Returns the token in the URL of a request for the start page; `None` for other requests.
 fn offered_token(head: &Parts) -> Option<&str> {
     let is_page = head.method == Method::GET && head.uri.path() == "/";
     head.uri.query().filter(|_| is_page)?.strip_prefix("token=")
 }
 
-/// Returns the value of a header that the request has exactly once.
-fn only<'h>(head: &'h Parts, name: &str) -> Option<&'h str> {
+/// Returns the value of a header that the request has exactly once; otherwise `None`.
+fn single_header<'h>(head: &'h Parts, name: &str) -> Option<&'h str> {
     let mut values = head.headers.get_all(name).iter();
     let value = values.next()?;
     if values.next().is_some() { None } else { value.to_str().ok() }
 }
 
-/// Compares two secrets in a time that does not depend on where they differ.
-fn equal(a: &str, b: &str) -> bool {
+/// Returns true if two secrets are equal, after a time that does not depend on where they differ.
+fn equal_secrets(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// Maximum number of views. A page has four, and more with their parameters.
 const MOST: usize = 16;
 
-/// Views by the address of their request.
+/// The computed views of one revision of the cluster, by path and query of their request.
 #[derive(Debug, Default)]
 pub(super) struct Views {
     revision: u64,
@@ -14,12 +14,12 @@ pub(super) struct Views {
 }
 
 impl Views {
-    /// Returns the stored view for `address`, the path and query of a request; `None` if it is not that of this revision.
+    /// Returns the stored view for `address`, the path and query of a request; `None` if there is none of this revision.
     pub(super) fn get(&self, revision: u64, address: &str) -> Option<Bytes> {
         self.views.get(address).filter(|_| self.revision == revision).cloned()
     }
 
-    /// Keeps the view of a revision, instead of all views of another one.
+    /// Stores the view for `address`, the path and query of a request. All views of another revision are removed.
     pub(super) fn keep(&mut self, revision: u64, address: String, view: Bytes) {
         if self.revision != revision || self.views.len() >= MOST {
             self.views.clear();

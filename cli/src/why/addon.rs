@@ -1,7 +1,7 @@
 //! Lines about a critical add-on: that it is one, why it is pending, and how its capacity is reserved.
 
 use super::Evidence;
-use super::events::{Happening, OPERATOR, age};
+use super::events::{OPERATOR, ObservedEvent, age};
 use crate::world::World;
 use giveway_crds::condition::Reason;
 use giveway_crds::keys;
@@ -10,14 +10,14 @@ use giveway_planner::model::Pod;
 use giveway_planner::rescue::{Step, taint};
 use giveway_planner::{ObjectKey, Preemptor};
 
-/// Returns the escalation step of a plan as a sentence, or `None` if it is not for a critical add-on.
+/// Returns the escalation step of a plan for a critical add-on as a sentence; `None` for any other plan.
 pub(super) fn step(plan: &StoredPlan) -> Option<String> {
     let step = Step::of(plan.critical_addon?.step);
     Some(format!("Step {}: {}.", step.number(), step.means()))
 }
 
-/// Returns what a critical add-on waits for, for the list of all pending pods; `None` for any other pod.
-pub(super) fn short(world: &World, pod: &Pod) -> Option<String> {
+/// Returns what a pending critical add-on waits for, as sentences; `None` for any other pod.
+pub(super) fn waiting_reason(world: &World, pod: &Pod) -> Option<String> {
     let plan = world.last_plan(&Preemptor::Pod(pod.key.clone()));
     if let Some(plan) = plan.filter(|plan| plan.critical_addon.is_some() && plan.state.in_flight()) {
         return Some(plan.message.clone());
@@ -27,21 +27,21 @@ pub(super) fn short(world: &World, pod: &Pod) -> Option<String> {
     is_addon(world, pod).then(|| text.to_owned())
 }
 
-/// Returns true for a critical add-on by the chart's settings, and for a pod that has a plan as a critical
-/// add-on.
+/// Returns true if the pod is a critical add-on by the chart's settings, or a plan for it as a critical add-on is stored.
 fn is_addon(world: &World, pod: &Pod) -> bool {
     let helped = |plan: &StoredPlan| plan.critical_addon.is_some() && plan.preemptor.uid == pod.uid.as_str();
     pod.group.is_none() && (world.addons.evicts_for(pod) || world.plans.values().any(helped))
 }
 
-/// Returns the requested pod, if the target is a critical add-on that exists.
+/// Returns the pod `target` if it exists and is a critical add-on; otherwise `None`.
 pub(super) fn of<'w>(world: &'w World, target: &Preemptor) -> Option<&'w Pod> {
     let Preemptor::Pod(key) = target else { return None };
     world.cluster.pod(key).filter(|pod| is_addon(world, pod))
 }
 
 impl Evidence {
-    /// Returns lines, each with its label: that the pod is a critical add-on, and why it is pending.
+    /// Returns lines for the page, each with its label: that the pod is a critical add-on, and what it waits for. Empty for any other
+    /// target.
     pub(super) fn addon_lines(&self) -> Vec<(&'static str, String)> {
         let Some(pod) = of(&self.world, &self.target) else { return Vec::new() };
         let has =
@@ -59,7 +59,7 @@ impl Evidence {
         lines
     }
 
-    /// Returns what a pending critical add-on waits for, as the end of a sentence.
+    /// Returns what a pending critical add-on waits for, as the end of a sentence: kube-scheduler, a nominated node, or the operator.
     fn waits_for(&self, pod: &Pod) -> String {
         if !pod.unschedulable {
             return "kube-scheduler, which has not said yet that it is Unschedulable.".to_owned();
@@ -79,8 +79,9 @@ impl Evidence {
         }
     }
 
-    /// Returns the operator's last event about why no pod is evicted for it, unless a plan was made since.
-    fn last_event(&self) -> Option<&Happening> {
+    /// Returns the operator's last event that says why no pod is evicted for the critical add-on; `None` if there is none, or a plan
+    /// was made since.
+    fn last_event(&self) -> Option<&ObservedEvent> {
         let waits = [Reason::CriticalAddonUnschedulable, Reason::CriticalAddonFits, Reason::SchedulerNotResponding];
         let last = self
             .events
@@ -92,14 +93,15 @@ impl Evidence {
         (planned.is_none() || last.at >= planned).then_some(last)
     }
 
-    /// Returns since when kube-scheduler finds no feasible node for the pod; `None` if that is unknown.
+    /// Returns since when kube-scheduler has found no feasible node for the pod; `None` if that is unknown.
     fn unschedulable_since(&self) -> Option<k8s_openapi::jiff::Timestamp> {
         let status = self.pod.as_ref()?.status.as_ref()?;
         let condition = status.conditions.iter().flatten().find(|condition| condition.type_ == "PodScheduled")?;
         condition.last_transition_time.as_ref().map(|time| time.0)
     }
 
-    /// Returns the lines about a plan for a critical add-on, each with its label.
+    /// Returns lines for the page, each with its label, about the step of a plan for a critical add-on and how its capacity is
+    /// reserved. Empty for any other plan.
     pub(super) fn rescue_lines(&self, plan: &StoredPlan) -> Vec<(&'static str, String)> {
         let Some(step) = step(plan) else { return Vec::new() };
         let mut lines = vec![("For a critical add-on:", step)];
@@ -163,7 +165,7 @@ mod tests {
 
     fn facts(pod: &Value, events: &[(&str, &str)], others: &[Value]) -> Evidence {
         let items = [std::slice::from_ref(pod), others].concat();
-        let happened = |(at, reason): &(&str, &str)| Happening {
+        let happened = |(at, reason): &(&str, &str)| ObservedEvent {
             at: Some(at.parse().unwrap()),
             type_: "Warning".to_owned(),
             reason: (*reason).to_owned(),

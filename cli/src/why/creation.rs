@@ -1,7 +1,7 @@
 //! The last pod of a group that could not be created: nothing is stored of such a pod, and without any pod its group does
 //! not exist either. Its controller reports it in an event on itself.
 
-use super::events::{self, Happening};
+use super::events::{self, ObservedEvent};
 use crate::connect::Api;
 use crate::error::CliError;
 use giveway_crds::PodGroup;
@@ -39,18 +39,18 @@ pub(crate) struct FailedCreation {
     /// Its controller, such as `Job train`.
     pub(crate) controller: String,
     /// The event about it.
-    pub(crate) event: Happening,
+    pub(crate) event: ObservedEvent,
 }
 
-/// Returns true if a group is scheduled, so that it waits for no pod.
+/// Returns true if the condition of a PodGroup says that it is scheduled.
 pub(super) fn is_scheduled(group: &PodGroup) -> bool {
     let conditions = group.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     condition::is_true(conditions, types::SCHEDULED)
 }
 
-/// Returns the last pod of a group that could not be created, by the events of its owner, of the controllers of its
-/// members, and of a controller with the name of the group; `None` without permission to read events.
-pub(super) async fn last_failed(
+/// Returns the last pod of a group that could not be created, from the events about the group's owner, the controllers of its members,
+/// and a controller with its name. `None` if there is none, or the user may not read events.
+pub(super) async fn last_failed_creation(
     api: &Api,
     group: &ObjectKey,
     owner: Option<&GroupOwner>,
@@ -64,11 +64,12 @@ pub(super) async fn last_failed(
         let events = events::of_all_kinds(api, &group.namespace, name).await?;
         found.extend(events.into_iter().map(|(kind, event)| (kind, name, event)));
     }
-    Ok(last(found, owner))
+    Ok(last_failure(found, owner))
 }
 
-/// Returns the last of these events, each with kind and name of its object, that reports a pod that could not be created.
-fn last(events: Vec<(String, &str, Happening)>, owner: Option<&GroupOwner>) -> Option<FailedCreation> {
+/// Returns the last of these events that reports a pod that could not be created; each has kind and name of its object. Events count
+/// that are about an `owner` of this kind or about a controller that creates pods.
+fn last_failure(events: Vec<(String, &str, ObservedEvent)>, owner: Option<&GroupOwner>) -> Option<FailedCreation> {
     let is_creator = |kind: &str| CREATORS.contains(&kind) || owner.is_some_and(|owner| owner.kind == kind);
     let failed = events.into_iter().filter(|(kind, _, event)| is_creator(kind) && is_creation_failure(&event.reason));
     let (kind, name, event) = failed.max_by(|(_, _, a), (_, _, b)| a.at.cmp(&b.at))?;
@@ -84,12 +85,12 @@ mod tests {
         let event = |kind: &str, reason: &str, second: i64| {
             let at = Some(k8s_openapi::jiff::Timestamp::from_second(second).unwrap());
             let (type_, by) = ("Warning".to_owned(), "job-controller".to_owned());
-            let happening = Happening { at, type_, reason: reason.to_owned(), message: second.to_string(), by };
+            let happening = ObservedEvent { at, type_, reason: reason.to_owned(), message: second.to_string(), by };
             (kind.to_owned(), "train", happening)
         };
-        let found = |events: &[(String, &'static str, Happening)], kind: Option<&str>| {
+        let found = |events: &[(String, &'static str, ObservedEvent)], kind: Option<&str>| {
             let owner = kind.map(|kind| GroupOwner { kind: kind.to_owned(), name: "train".to_owned() });
-            last(events.to_vec(), owner.as_ref())
+            last_failure(events.to_vec(), owner.as_ref())
                 .map(|failed| format!("{}: {}", failed.controller, failed.event.message))
         };
         let events = [

@@ -8,9 +8,9 @@ use serde_json::Value;
 /// Reporting component of the operator's events about preemptions and pending groups.
 pub(super) const OPERATOR: &str = "giveway-operator";
 
-/// An event about the target, of either API version.
+/// An event of the API server about an object, of either API version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Happening {
+pub(crate) struct ObservedEvent {
     /// Time of the last occurrence.
     pub(crate) at: Option<Timestamp>,
     /// `Normal` or `Warning`.
@@ -23,16 +23,20 @@ pub(crate) struct Happening {
     pub(crate) by: String,
 }
 
-/// Returns the events of an object, the oldest first; none without permission to read them.
-pub(super) async fn of(api: &Api, namespace: &str, kind: &str, name: &str) -> Result<Vec<Happening>, CliError> {
+/// Returns the events about an object, the oldest first; none if the user may not read events.
+pub(super) async fn of(api: &Api, namespace: &str, kind: &str, name: &str) -> Result<Vec<ObservedEvent>, CliError> {
     let selector = format!("involvedObject.name%3D{name}%2CinvolvedObject.kind%3D{kind}");
-    let mut events: Vec<Happening> = list(api, namespace, &selector).await?.iter().map(read).collect();
+    let mut events: Vec<ObservedEvent> = list(api, namespace, &selector).await?.iter().map(read).collect();
     events.sort_by(|a, b| a.at.cmp(&b.at).then_with(|| a.message.cmp(&b.message)));
     Ok(events)
 }
 
-/// Returns the events of all objects of this name, each with the kind of its object; none without permission to read them.
-pub(super) async fn of_all_kinds(api: &Api, namespace: &str, name: &str) -> Result<Vec<(String, Happening)>, CliError> {
+/// Returns the events about all objects of this name, each with the kind of its object; none if the user may not read events.
+pub(super) async fn of_all_kinds(
+    api: &Api,
+    namespace: &str,
+    name: &str,
+) -> Result<Vec<(String, ObservedEvent)>, CliError> {
     let events = list(api, namespace, &format!("involvedObject.name%3D{name}")).await?;
     let kind = |event: &Value| event["involvedObject"]["kind"].as_str().unwrap_or_default().to_owned();
     Ok(events.iter().map(|event| (kind(event), read(event))).collect())
@@ -51,7 +55,7 @@ async fn list(api: &Api, namespace: &str, selector: &str) -> Result<Vec<Value>, 
 }
 
 /// Reads an event of either API version; its time is that of the last occurrence.
-fn read(event: &Value) -> Happening {
+fn read(event: &Value) -> ObservedEvent {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let times = [
         &event["series"]["lastObservedTime"],
@@ -59,7 +63,7 @@ fn read(event: &Value) -> Happening {
         &event["eventTime"],
         &event["metadata"]["creationTimestamp"],
     ];
-    Happening {
+    ObservedEvent {
         at: times.into_iter().find_map(|time| time.as_str()?.parse().ok()),
         type_: text(&event["type"]),
         reason: text(&event["reason"]),

@@ -34,7 +34,7 @@ pub(crate) struct PendingRow {
 }
 
 impl PendingRow {
-    /// Returns the row's group or pod as a preemptor.
+    /// Returns the pending group or pod of this row.
     pub(crate) fn preemptor(&self) -> Preemptor {
         if self.kind == "pod" { Preemptor::Pod(self.key.clone()) } else { Preemptor::Group(self.key.clone()) }
     }
@@ -52,7 +52,7 @@ struct PendingList<'a> {
     items: &'a [PendingRow],
 }
 
-/// Returns the list in a format. `namespaces` adds the namespace to a table.
+/// Returns the list of what is pending in this format. `namespaces` adds the namespace to a table.
 pub(super) fn text(waiting: &[PendingRow], format: ListFormat, namespaces: bool) -> Result<String, CliError> {
     let list = PendingList { items: waiting };
     match format {
@@ -64,7 +64,8 @@ pub(super) fn text(waiting: &[PendingRow], format: ListFormat, namespaces: bool)
     }
 }
 
-/// Returns pending groups and pods, the highest priority first; `namespace` limits them.
+/// Returns the pending groups and pods, the highest priority first. `namespace` limits them to one namespace. The PodGroups are read
+/// again, with their status.
 pub(super) async fn waiting(api: &Api, world: &World, namespace: Option<&str>) -> Result<Vec<PendingRow>, CliError> {
     let path = match namespace {
         Some(namespace) => format!("/apis/scheduling.giveway.dev/v1alpha1/namespaces/{namespace}/podgroups"),
@@ -78,12 +79,13 @@ pub(super) async fn waiting(api: &Api, world: &World, namespace: Option<&str>) -
     Ok(rows(world, &groups, namespace))
 }
 
-/// Returns pending groups and pods of a world whose groups have their status, the highest priority first.
+/// Returns the pending groups and pods in `world`, whose PodGroups have their status, the highest priority first.
 pub(crate) fn pending(world: &World) -> Vec<PendingRow> {
     rows(world, world.groups.values(), None)
 }
 
-/// Returns a row for each of these groups that is pending, and for each pending pod of the namespace (`None` for all) without a group.
+/// Returns a row for each of these PodGroups that is pending, and for each pending pod without a group in the namespace (`None`: in
+/// all), the highest priority first.
 fn rows<'g>(world: &World, groups: impl IntoIterator<Item = &'g PodGroup>, namespace: Option<&str>) -> Vec<PendingRow> {
     let mut found: Vec<PendingRow> = groups.into_iter().filter_map(|group| of_group(world, group)).collect();
     for pod in world.cluster.pods().filter(|pod| pod.live() && pod.unschedulable && pod.node.is_none()) {
@@ -95,7 +97,7 @@ fn rows<'g>(world: &World, groups: impl IntoIterator<Item = &'g PodGroup>, names
                 bound: 0,
                 total: 1,
                 reason: "Unschedulable".to_owned(),
-                message: addon::short(world, pod)
+                message: addon::waiting_reason(world, pod)
                     .unwrap_or_else(|| "kube-scheduler found no feasible node for it.".to_owned()),
                 since: pod.created.and_then(|created| Timestamp::from_nanosecond(created.into()).ok()).map(Time),
             });
@@ -105,7 +107,7 @@ fn rows<'g>(world: &World, groups: impl IntoIterator<Item = &'g PodGroup>, names
     found
 }
 
-/// Returns the row of a group; `None` if it is not pending.
+/// Returns the row of a PodGroup; `None` if it is not pending.
 fn of_group(world: &World, group: &PodGroup) -> Option<PendingRow> {
     let key = key_of(&group.metadata);
     let live = || world.cluster.members(&key).filter(|pod| pod.live());
@@ -128,7 +130,7 @@ fn of_group(world: &World, group: &PodGroup) -> Option<PendingRow> {
     })
 }
 
-/// Returns the pending groups and pods as a table; `namespaces` adds their namespace as a column.
+/// Returns the pending groups and pods as a table; `namespaces` adds a column with their namespace.
 fn table(waiting: &[PendingRow], namespaces: bool) -> String {
     if waiting.is_empty() {
         return "No pod is pending.\n".to_owned();

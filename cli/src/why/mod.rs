@@ -17,7 +17,7 @@ use crate::output::{self, style};
 use crate::role::ChartRole;
 use crate::world::{World, preemptor_of};
 use creation::{FailedCreation, GroupOwner};
-use events::Happening;
+use events::ObservedEvent;
 pub(crate) use events::age;
 use giveway_crds::PodGroup;
 use giveway_crds::kinds;
@@ -38,7 +38,7 @@ pub(crate) struct Evidence {
     /// The pod, if one was requested and exists.
     pub(crate) pod: Option<Pod>,
     /// Its events, the oldest first.
-    pub(crate) events: Vec<Happening>,
+    pub(crate) events: Vec<ObservedEvent>,
     /// The last pod of the group that could not be created, if the group is not scheduled.
     pub(crate) failed: Option<FailedCreation>,
     /// The planner's decision for the current state.
@@ -84,7 +84,8 @@ pub(crate) fn run(args: &WhyArgs, connection: &ClusterConnection) -> Result<(), 
     })
 }
 
-/// Returns the page about a group or pod. `owner` is the owner that the group has, or will have once it exists.
+/// Returns the explanation of a group or pod as text. `owner` is the owner of the group if the user named it, also if the group does
+/// not exist yet.
 async fn page(
     api: &Api,
     scheduler: &SchedulerArgs,
@@ -94,7 +95,8 @@ async fn page(
     Ok(page::text(&gather(api, scheduler, target, owner).await?, style::width()))
 }
 
-/// Reads everything from which a group or pod is explained.
+/// Reads everything that explains a group or pod. `owner` is the owner of the group if the user named it. It is an error if nothing is
+/// known of the group or pod.
 async fn gather(
     api: &Api,
     scheduler: &SchedulerArgs,
@@ -120,21 +122,22 @@ async fn gather(
     let failed = match &target {
         Preemptor::Group(key) if !group.as_ref().is_some_and(creation::is_scheduled) => {
             let owner = owner.or_else(|| GroupOwner::of(group.as_ref()?));
-            creation::last_failed(api, key, owner.as_ref(), &world.cluster).await?
+            creation::last_failed_creation(api, key, owner.as_ref(), &world.cluster).await?
         }
         _ => None,
     };
     let (answer, changes, now) = (None, Vec::new(), Timestamp::now());
     let mut facts = Evidence { target, world, group, pod, events, failed, answer, changes, now };
     let missing = facts.group.is_none() && facts.pod.is_none() && facts.failed.is_none();
-    if missing && facts.events.is_empty() && facts.taken_by().is_empty() {
+    if missing && facts.events.is_empty() && facts.evicting_plans().is_empty() {
         return Err(CliError::Unknown { preemptor: facts.target });
     }
     facts.decide();
     Ok(facts)
 }
 
-/// Returns the object, if it exists; an error if the user may not read it.
+/// Returns the object that a GET found, or `None` if it does not exist; an error if the user may not read it. `what` names the object
+/// for the error.
 fn found<T>(got: GetResult<T>, what: &str) -> Result<Option<T>, CliError> {
     match got {
         GetResult::Found(object) => Ok(Some(object)),
@@ -145,8 +148,8 @@ fn found<T>(got: GetResult<T>, what: &str) -> Result<Option<T>, CliError> {
     }
 }
 
-/// A Preemption that evicts or evicted pods of the target.
-pub(crate) struct Taken<'a> {
+/// A stored plan that evicts or evicted pods of the target.
+pub(crate) struct EvictingPlan<'a> {
     /// The preemptor, if there is one.
     pub(crate) by: Option<Preemptor>,
     /// The plan.
@@ -156,13 +159,14 @@ pub(crate) struct Taken<'a> {
 }
 
 impl Evidence {
-    /// Returns the preemptor for the target: the group of a member, otherwise the target itself.
+    /// Returns what the operator decides for: the group of the requested pod, or else the requested group or pod itself.
     pub(crate) fn preemptor(&self) -> Preemptor {
         now::preemptor(&self.world, &self.target)
     }
 
-    /// Returns the stored plans that have the target among their victims, except plans that were only observed.
-    pub(crate) fn taken_by(&self) -> Vec<Taken<'_>> {
+    /// Returns the stored plans that evict or evicted pods of the requested group or pod, the oldest first. Plans that were only
+    /// observed are left out.
+    pub(crate) fn evicting_plans(&self) -> Vec<EvictingPlan<'_>> {
         let key = self.target.key();
         let mut found = Vec::new();
         for plan in self.world.plans.values().filter(|plan| plan.state != PlanState::Observed) {
@@ -181,14 +185,15 @@ impl Evidence {
                 }
             }
             if !pods.is_empty() {
-                found.push(Taken { by, plan, pods });
+                found.push(EvictingPlan { by, plan, pods });
             }
         }
         found.sort_by(|a, b| a.plan.age_order().cmp(&b.plan.age_order()));
         found
     }
 
-    /// Runs the planner if the target has pending pods, no plan is in progress, and the user may see what it needs.
+    /// Computes what would be decided for the requested group or pod now, unless a plan is in progress or the user may not see what the
+    /// planner needs.
     pub(crate) fn decide(&mut self) {
         let now = now::decide(&self.world, &self.target);
         (self.answer, self.changes) = (now.answer, now.changes);

@@ -15,7 +15,7 @@ pub(crate) struct CurrentDecision {
     pub(crate) changes: Vec<String>,
 }
 
-/// Returns the preemptor for a target: the group of a member, otherwise the target itself.
+/// Returns what the operator decides for if the user asks about `target`: the group of a pod, or else the group or pod itself.
 pub(crate) fn preemptor(world: &World, target: &Preemptor) -> Preemptor {
     if let Preemptor::Pod(key) = target
         && let Some(pod) = world.cluster.pod(key)
@@ -26,7 +26,8 @@ pub(crate) fn preemptor(world: &World, target: &Preemptor) -> Preemptor {
     target.clone()
 }
 
-/// Decides for the target as the operator would now. The decision is empty while a plan is in progress, or if the target does not exist.
+/// Decides for `target`, a group or pod, as the operator would now. The decision is empty while a plan is in progress, if the target
+/// does not exist, or if the user may not see what the planner needs.
 pub(crate) fn decide(world: &World, target: &Preemptor) -> CurrentDecision {
     let mut current = CurrentDecision::default();
     let preemptor = preemptor(world, target);

@@ -9,7 +9,8 @@ use giveway_planner::ObjectKey;
 use kube::ResourceExt as _;
 use kube::core::ObjectList;
 
-/// Returns the PodGroups that name this object of the namespace as their owner, by name.
+/// Returns the PodGroups in the namespace of the command whose owner is the object `name` of the kind `row`, sorted by name. It is an
+/// error if there is none.
 pub(super) async fn groups(api: &Api, row: &OwnerKind, name: &str) -> Result<Vec<ObjectKey>, CliError> {
     let path = format!("/apis/scheduling.giveway.dev/v1alpha1/namespaces/{}/podgroups", api.namespace);
     let all = match api.get::<ObjectList<PodGroup>>(&path).await? {
@@ -38,7 +39,7 @@ pub(super) async fn groups(api: &Api, row: &OwnerKind, name: &str) -> Result<Vec
     Ok(keys)
 }
 
-/// Returns true if this owner owns the PodGroup.
+/// Returns true if the object `name` of the kind `row` owns the PodGroup.
 fn is_of(group: &PodGroup, row: &OwnerKind, name: &str) -> bool {
     let mut owners = group.owner_references().iter();
     owners

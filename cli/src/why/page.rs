@@ -19,7 +19,8 @@ use k8s_openapi::jiff::Timestamp;
 /// Maximum number of events on the page; the latest ones are shown.
 const EVENTS: usize = 12;
 
-/// Returns the explanation as text, wrapped at `width` characters (`None` for no limit).
+/// Returns the explanation of a group or pod as text, wrapped at `width` characters (`None` for no limit). `facts` is what was read
+/// about it.
 pub(super) fn text(facts: &Evidence, width: Option<u16>) -> String {
     let mut page = Page { out: String::new(), width, facts };
     page.line("", &paint(HEAD, &facts.target));
@@ -29,7 +30,7 @@ pub(super) fn text(facts: &Evidence, width: Option<u16>) -> String {
         (None, None) => page.absent(),
     }
     page.failed();
-    page.taken();
+    page.evictions();
     page.last_decision();
     page.now();
     page.events();
@@ -44,18 +45,18 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Adds a wrapped paragraph that begins with a label.
+    /// Adds a wrapped paragraph to the page: a label and a text.
     fn line(&mut self, label: &str, text: &str) {
         line(&mut self.out, self.width, label, text);
     }
 
-    /// Adds an empty line, and the heading of a section.
+    /// Adds an empty line and the heading of a section to the page.
     fn head(&mut self, text: &str) {
         self.out.push('\n');
         self.line("", &paint(HEAD, text));
     }
 
-    /// Prints what is missing on the page because the user may not read it, or because it cannot be read.
+    /// Adds what the page lacks, because the user may not read it or it cannot be read.
     fn unseen(&mut self) {
         let facts = self.facts;
         if facts.world.notes.is_empty() {
@@ -72,7 +73,7 @@ impl Page<'_> {
         format!("{} ago", age(self.facts.now, then))
     }
 
-    /// Prints the condition of a PodGroup with its reason, and what its members wait for.
+    /// Adds state, pods, topology domain and priority of a PodGroup.
     fn group(&mut self, group: &PodGroup) {
         let status = group.status.clone().unwrap_or_default();
         match condition::find(&status.conditions, types::SCHEDULED) {
@@ -113,12 +114,12 @@ impl Page<'_> {
                 self.line(&format!("{type_}:"), &format!("{} (since {since})", told.message));
             }
         }
-        if let Some(taker) = status.preempted_by.filter(|_| self.facts.taken_by().is_empty()) {
+        if let Some(taker) = status.preempted_by.filter(|_| self.facts.evicting_plans().is_empty()) {
             self.line("Last preempted by:", &format!("{}.", paint(COSTS, taker)));
         }
     }
 
-    /// Prints that the group or pod does not exist.
+    /// Adds that the requested group or pod does not exist.
     fn absent(&mut self) {
         match &self.facts.failed {
             Some(failed) => {
@@ -133,7 +134,7 @@ impl Page<'_> {
         }
     }
 
-    /// Prints the last pod that could not be created.
+    /// Adds the last pod of the group that could not be created, if there is one.
     fn failed(&mut self) {
         let facts = self.facts;
         let Some(failed) = &facts.failed else { return };
@@ -142,7 +143,7 @@ impl Page<'_> {
         self.line("Last failure:", &text);
     }
 
-    /// Prints whether a pod runs, is pending or terminates, and its scheduling gates.
+    /// Adds the state of a pod, its scheduling gates, priority and nomination, and the group that it belongs to.
     fn pod(&mut self, pod: &Pod) {
         let spec = pod.spec.clone().unwrap_or_default();
         let status = pod.status.clone().unwrap_or_default();
@@ -191,10 +192,10 @@ impl Page<'_> {
         }
     }
 
-    /// Prints the preemptors that evicted pods of the target, and when.
-    fn taken(&mut self) {
+    /// Adds which preemptors evicted pods of the requested group or pod, and when.
+    fn evictions(&mut self) {
         let facts = self.facts;
-        let taken = facts.taken_by();
+        let taken = facts.evicting_plans();
         // kube-scheduler's preemptions are only recorded in events, which are not needed if a Preemption names the
         // preemptor.
         let event = facts.events.iter().rev().filter(|event| event.reason == "Preempted");
@@ -234,7 +235,7 @@ impl Page<'_> {
         }
     }
 
-    /// Prints the last plan of the target; without a stored one, what the status says about it.
+    /// Adds the last plan of the requested group or pod; if none is stored, what the status of the PodGroup says about it.
     fn last_decision(&mut self) {
         let facts = self.facts;
         let preemptor = facts.preemptor();
@@ -264,7 +265,7 @@ impl Page<'_> {
         }
     }
 
-    /// Prints the last plan from the status of the PodGroup, for users without permission to read Preemptions.
+    /// Adds the last plan as the status of the PodGroup describes it, for users without permission to read Preemptions.
     fn plan_in_status(&mut self) {
         let status = self.facts.group.as_ref().and_then(|group| group.status.as_ref());
         let Some(plan) = status.and_then(|status| status.preemption.clone()) else { return };
@@ -280,7 +281,7 @@ impl Page<'_> {
         self.line("", &what);
     }
 
-    /// Prints a table of the units that a plan evicts.
+    /// Adds a table of the pods and groups that a plan evicts.
     fn plan_victims(&mut self, plan: &StoredPlan) {
         if plan.victims.is_empty() {
             return;
@@ -297,7 +298,7 @@ impl Page<'_> {
         self.out.push_str(&table(rows, self.width));
     }
 
-    /// Prints which victims of a plan in progress have not terminated.
+    /// Adds which victims of a plan in progress are not evicted yet or have not terminated.
     fn waits_for(&mut self, plan: &StoredPlan) {
         let cluster = &self.facts.world.cluster;
         let (mut leaving, mut staying) = (Vec::new(), Vec::new());
@@ -328,7 +329,7 @@ impl Page<'_> {
         self.line("Waits for:", &format!("{}.", parts.join("; ")));
     }
 
-    /// Prints what Giveway would decide for the target now, if that was computed.
+    /// Adds what Giveway would decide for the requested group or pod now, if that was computed.
     fn now(&mut self) {
         let facts = self.facts;
         let Some(answer) = &facts.answer else { return };
@@ -354,7 +355,7 @@ impl Page<'_> {
         }
     }
 
-    /// Prints a table of the last [`EVENTS`] events about the target.
+    /// Adds a table of the last [`EVENTS`] events about the requested group or pod.
     fn events(&mut self) {
         let facts = self.facts;
         if facts.events.is_empty() {
@@ -378,14 +379,14 @@ impl Page<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::creation::FailedCreation;
-    use super::super::events::Happening;
+    use super::super::events::ObservedEvent;
     use super::*;
     use crate::live::Objects;
     use crate::world::World;
     use giveway_planner::ObjectKey;
 
     fn page(events: &[(&str, &str)]) -> String {
-        let happened = |(by, message): &(&str, &str)| Happening {
+        let happened = |(by, message): &(&str, &str)| ObservedEvent {
             at: None,
             type_: "Normal".to_owned(),
             reason: "Preempted".to_owned(),
@@ -408,7 +409,7 @@ mod tests {
 
     #[test]
     fn a_group_that_does_not_exist_because_no_pod_can_be_created_has_the_reason_on_its_page() {
-        let event = Happening {
+        let event = ObservedEvent {
             at: Some("2026-11-21T11:59:00Z".parse().unwrap()),
             type_: "Warning".to_owned(),
             reason: "FailedCreate".to_owned(),

@@ -4,7 +4,8 @@ use super::Evidence;
 use std::collections::BTreeSet;
 
 impl Evidence {
-    /// Returns a sentence about the topology domain of a group that must be placed within one value of a node label.
+    /// Returns a sentence that says in which topology domain the requested group is, or will be placed. `key` is the node label that
+    /// the group asks for.
     pub(super) fn topology(&self, key: &str) -> String {
         let cluster = &self.world.cluster;
         let live = cluster.members(self.target.key()).filter(|pod| pod.live());

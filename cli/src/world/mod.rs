@@ -72,7 +72,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Sets the configuration of schedulers that a flag names, which counts instead of the chart's.
+    /// Sets the configuration of kube-scheduler to that of the flag `--scheduler-config`, if it is set; it replaces the chart's.
     pub(crate) fn configure_schedulers(&mut self, scheduler: &SchedulerArgs) {
         if let Some(config) = &scheduler.config {
             self.cluster.configure_schedulers(config);
@@ -84,7 +84,7 @@ impl World {
         self.cluster.members(group).filter(|pod| pod.live() && !pod.bound()).count()
     }
 
-    /// Returns true for a group in a namespace whose groups are not served.
+    /// Returns true for a group in a namespace in which Giveway serves no groups.
     pub(crate) fn is_unserved(&self, preemptor: &Preemptor) -> bool {
         matches!(preemptor, Preemptor::Group(key) if !self.cluster.serves_groups_in(&key.namespace))
     }
@@ -105,13 +105,14 @@ impl World {
         }
     }
 
-    /// Returns the plan in progress of a preemptor, or else its last one.
+    /// Returns the stored plan in progress of a preemptor, or else its last one; `None` if none is stored.
     pub(crate) fn last_plan(&self, preemptor: &Preemptor) -> Option<&StoredPlan> {
         let its = self.plans.values().filter(|plan| plan.cause.is_plan() && preemptor_of(plan) == *preemptor);
         its.max_by_key(|plan| (plan.state.in_flight(), plan.age_order()))
     }
 
-    /// Returns the planner's context for `preemptor`: the victims of the plans of other preemptors in progress.
+    /// Returns what the planner needs to know for `preemptor` besides the objects: the algorithm, the time, the victims of plans in
+    /// progress for other preemptors, and pods whose termination is overdue.
     pub(crate) fn context(&self, preemptor: &Preemptor, strategy: Strategy) -> Context {
         let mut context = Context { strategy, now: self.written, ..Context::default() };
         if self.is_live {
@@ -130,7 +131,7 @@ impl World {
     }
 }
 
-/// Returns a time in ns since the epoch; `None` if 64 bits do not suffice.
+/// Returns a time in nanoseconds since the epoch; `None` if 64 bits do not suffice.
 fn nanoseconds(at: Timestamp) -> Option<i64> {
     i64::try_from(at.as_nanosecond()).ok()
 }
@@ -141,17 +142,18 @@ pub(crate) fn preemptor_of(plan: &StoredPlan) -> Preemptor {
     if plan.preemptor.kind == "Pod" { Preemptor::Pod(key) } else { Preemptor::Group(key) }
 }
 
-/// Splits an annotation that the chart writes, such as [that of protected namespaces](giveway_crds::keys::ANNOTATION_PROTECTED), into names.
+/// Returns the names in the value of an annotation that the chart writes, separated by commas, such as [that of protected
+/// namespaces](giveway_crds::keys::ANNOTATION_PROTECTED).
 pub(crate) fn names_in(annotation: &str) -> impl Iterator<Item = &str> {
     annotation.split(',').filter(|name| !name.is_empty())
 }
 
-/// Returns namespace and name in an object's metadata; an empty string for what is missing.
+/// Returns namespace and name in an object's metadata; an empty text for what is missing.
 pub(crate) fn key_of(metadata: &ObjectMeta) -> ObjectKey {
     ObjectKey::new(metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
 }
 
-/// Reads an object; an error names the object and the field.
+/// Decodes an object from JSON. `file` is the name of its file for the error, which also names the object and the field.
 pub(crate) fn read<T: DeserializeOwned>(item: &Value, file: &str) -> Result<T, CliError> {
     serde_path_to_error::deserialize(item).map_err(|error| CliError::Object {
         file: file.to_owned(),

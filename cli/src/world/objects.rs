@@ -26,13 +26,14 @@ const OWN: &str = "scheduling.giveway.dev/v1alpha1";
 const PLAN: &str = "plan";
 
 impl World {
-    /// Adds or replaces an object. What depends on several objects is known after [`World::update_derived`].
+    /// Adds or replaces an object of a file or of a live cluster. What depends on several objects is known after
+    /// [`World::update_derived`].
     ///
     /// # Errors
-    /// It is from a file, and cannot be read. Such an object of a live cluster counts as absent, as for the operator, and is noted.
+    /// The object is from a file, and cannot be read. Such an object of a live cluster is left out and noted, as by the operator.
     pub(crate) fn add(&mut self, item: &Value) -> Result<(), CliError> {
         if self.is_live {
-            self.take(item);
+            self.put(item);
             Ok(())
         } else {
             let created = item["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
@@ -41,15 +42,15 @@ impl World {
         }
     }
 
-    /// Adds an object of a live cluster, or replaces it. An invalid object is noted and left out.
-    pub(crate) fn take(&mut self, item: &Value) {
+    /// Adds or replaces an object of a live cluster. An object that cannot be read is left out and noted.
+    pub(crate) fn put(&mut self, item: &Value) {
         let (key, kind) = (key_in(item), item["kind"].as_str().unwrap_or_default());
         // Hardly any object has a problem.
         if !self.problems.is_empty() {
             self.problems.remove(&(kind.to_owned(), key.clone()));
         }
         if let Err(error) = self.store(item) {
-            self.forget(item["apiVersion"].as_str().unwrap_or_default(), kind, &key);
+            self.remove_object(item["apiVersion"].as_str().unwrap_or_default(), kind, &key);
             self.note_problem(kind, key, format!("Left out: {error}"));
         }
         if kind == "Pod" {
@@ -57,29 +58,31 @@ impl World {
         }
     }
 
-    /// Removes the object `key` of a kind, if the world has it.
+    /// Removes the object `key` of the kind `row`, if it is known.
     pub(crate) fn remove(&mut self, row: &KindFields, key: &ObjectKey) {
         self.problems.remove(&(row.kind.to_owned(), key.clone()));
-        self.forget(row.api_version, row.kind, key);
+        self.remove_object(row.api_version, row.kind, key);
     }
 
-    /// Joins the parts of stored plans, reserves the placements of those in progress, and writes the notes: these, and what is left out.
+    /// Computes what depends on several objects: assembles stored plans, reserves the placements of those in progress, and sets the
+    /// notes to `notes` and those about objects that are left out.
     pub(crate) fn update_derived(&mut self, notes: Vec<String>) {
         for plan in std::mem::take(&mut self.changed) {
-            self.join(&plan);
+            self.assemble_plan(&plan);
         }
         self.reserve_placements();
         self.notes = notes;
         self.notes.extend(self.problems.values().flatten().cloned());
     }
 
-    /// Adds a note that is shown as long as the object `key` is as it is now.
+    /// Adds a note about the object `key`, which is shown until the object is replaced or removed.
     fn note_problem(&mut self, kind: &str, key: ObjectKey, text: String) {
         self.problems.entry((kind.to_owned(), key)).or_default().push(text);
     }
 
-    /// Assembles a stored plan from its Preemption objects again, after one of them has changed. It is removed if none exists.
-    fn join(&mut self, name: &str) {
+    /// Assembles the stored plan `name` again from its Preemption objects, after one of them has changed. The plan is removed if none
+    /// of them exists.
+    fn assemble_plan(&mut self, name: &str) {
         let key = ObjectKey::new("", name);
         self.problems.remove(&(PLAN.to_owned(), key.clone()));
         self.plans.remove(name);
@@ -94,8 +97,8 @@ impl World {
         }
     }
 
-    /// Reserves the placements of the plans in progress, and ends other reservations. That of a critical add-on counts with the priority
-    /// of critical pods.
+    /// Reserves capacity for the placements of the plans in progress, and ends other reservations. The reservation for a critical
+    /// add-on has the priority of critical pods.
     fn reserve_placements(&mut self) {
         let mut wanted: BTreeMap<SmolStr, (SmolStr, Reservation)> = BTreeMap::new();
         for plan in self.plans.values().filter(|plan| plan.state.in_flight()) {
@@ -115,7 +118,7 @@ impl World {
         }
     }
 
-    /// Records when the grace period of a terminating pod ends.
+    /// Records until when a terminating pod has its grace period; of any other pod, removes that record.
     fn note_termination(&mut self, pod: &Value) {
         let metadata = &pod["metadata"];
         let ends = metadata["deletionTimestamp"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
@@ -125,8 +128,8 @@ impl World {
         }
     }
 
-    /// Adds an object of a kind of which only the planner's state is kept.
-    fn in_cluster<K: DeserializeOwned>(
+    /// Adds or replaces an object by the function `upsert` of the planner's model; nothing else is stored of its kind.
+    fn put_in_model<K: DeserializeOwned>(
         &mut self,
         item: &Value,
         upsert: fn(&mut Cluster, &K) -> bool,
@@ -135,13 +138,13 @@ impl World {
         Ok(())
     }
 
-    /// Adds an object of a snapshot or of a live cluster. The error says why it cannot be used.
+    /// Adds or replaces an object of any kind. The error says why the object cannot be used.
     fn store(&mut self, item: &Value) -> Result<(), CliError> {
         let (version, kind) = (item["apiVersion"].as_str(), item["kind"].as_str());
         match (version.unwrap_or_default(), kind.unwrap_or_default()) {
             ("v1", "Node") => {
                 let node: Node = read(item, &self.source)?;
-                self.model(|cluster| cluster.upsert_node(&node))?;
+                self.change_model(|cluster| cluster.upsert_node(&node))?;
                 self.nodes.insert(node.metadata.name.clone().unwrap_or_default(), node);
                 Ok(())
             }
@@ -160,24 +163,24 @@ impl World {
                 self.workloads.insert(key_of(&workload.metadata), workload);
                 Ok(())
             }
-            ("v1", "Namespace") => self.in_cluster(item, Cluster::upsert_namespace),
+            ("v1", "Namespace") => self.put_in_model(item, Cluster::upsert_namespace),
             ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy") => {
                 if self.is_live {
-                    self.forget_policy();
+                    self.reset_policy();
                 }
                 for problem in self.read_policy(item) {
                     self.note_problem("ValidatingAdmissionPolicy", key_in(item), problem);
                 }
                 Ok(())
             }
-            ("v1", "PersistentVolume") => self.in_cluster(item, Cluster::upsert_volume),
-            ("v1", "PersistentVolumeClaim") => self.in_cluster(item, Cluster::upsert_claim),
-            ("storage.k8s.io/v1", "StorageClass") => self.in_cluster(item, Cluster::upsert_storage_class),
-            ("storage.k8s.io/v1", "CSIDriver") => self.in_cluster(item, Cluster::upsert_csi_driver),
-            ("storage.k8s.io/v1", "CSINode") => self.in_cluster(item, Cluster::upsert_csi_node),
-            ("resource.k8s.io/v1", "DeviceClass") => self.in_cluster(item, Cluster::upsert_device_class),
-            ("resource.k8s.io/v1", "ResourceSlice") => self.in_cluster(item, Cluster::upsert_resource_slice),
-            ("resource.k8s.io/v1", "ResourceClaim") => self.in_cluster(item, Cluster::upsert_resource_claim),
+            ("v1", "PersistentVolume") => self.put_in_model(item, Cluster::upsert_volume),
+            ("v1", "PersistentVolumeClaim") => self.put_in_model(item, Cluster::upsert_claim),
+            ("storage.k8s.io/v1", "StorageClass") => self.put_in_model(item, Cluster::upsert_storage_class),
+            ("storage.k8s.io/v1", "CSIDriver") => self.put_in_model(item, Cluster::upsert_csi_driver),
+            ("storage.k8s.io/v1", "CSINode") => self.put_in_model(item, Cluster::upsert_csi_node),
+            ("resource.k8s.io/v1", "DeviceClass") => self.put_in_model(item, Cluster::upsert_device_class),
+            ("resource.k8s.io/v1", "ResourceSlice") => self.put_in_model(item, Cluster::upsert_resource_slice),
+            ("resource.k8s.io/v1", "ResourceClaim") => self.put_in_model(item, Cluster::upsert_resource_claim),
             ("node.k8s.io/v1", "RuntimeClass") => {
                 let class: RuntimeClass = read(item, &self.source)?;
                 self.runtime_classes.insert(class.metadata.name.clone().unwrap_or_default(), class);
@@ -185,35 +188,35 @@ impl World {
             }
             ("policy/v1", "PodDisruptionBudget") => {
                 let budget: PodDisruptionBudget = read(item, &self.source)?;
-                self.model(|cluster| cluster.upsert_budget(&budget))
+                self.change_model(|cluster| cluster.upsert_budget(&budget))
             }
-            ("scheduling.k8s.io/v1", "PriorityClass") => self.in_cluster(item, Cluster::upsert_class),
+            ("scheduling.k8s.io/v1", "PriorityClass") => self.put_in_model(item, Cluster::upsert_class),
             (version, native::KIND) if is_native(version) => {
                 let group: NativeGroup = read(item, &self.source)?;
-                self.model(|cluster| cluster.upsert_native_group(&group))
+                self.change_model(|cluster| cluster.upsert_native_group(&group))
             }
             _ => Ok(()),
         }
     }
 
-    /// Removes an object. Returns whether it was there.
-    fn forget(&mut self, version: &str, kind: &str, key: &ObjectKey) -> bool {
+    /// Removes the object `key` of this `apiVersion` and kind. Returns true if it was known.
+    fn remove_object(&mut self, version: &str, kind: &str, key: &ObjectKey) -> bool {
         let cluster = &mut self.cluster;
         match (version, kind) {
             ("v1", "Node") => {
                 self.nodes.remove(key.name.as_str());
                 cluster.remove_node(&key.name)
             }
-            ("v1", "Pod") => self.forget_pod(key),
+            ("v1", "Pod") => self.remove_pod_by_key(key),
             (OWN, "PodGroup") => {
                 self.groups.remove(key);
                 cluster.remove_group(key)
             }
-            (OWN, "Preemption") => self.forget_part(&key.name),
+            (OWN, "Preemption") => self.remove_plan_part(&key.name),
             (OWN, "Workload") => self.workloads.remove(key).is_some(),
             ("v1", "Namespace") => cluster.remove_namespace(&key.name),
             ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy") => {
-                self.forget_policy();
+                self.reset_policy();
                 true
             }
             ("v1", "PersistentVolume") => cluster.remove_volume(&key.name),
@@ -232,8 +235,8 @@ impl World {
         }
     }
 
-    /// Removes an object of a stored plan. Returns whether it was there.
-    fn forget_part(&mut self, name: &str) -> bool {
+    /// Removes the Preemption object `name`, one of those that store a plan. Returns true if it was known.
+    fn remove_plan_part(&mut self, name: &str) -> bool {
         let plan = plan_of_part(name).to_owned();
         let Some(parts) = self.parts.get_mut(&plan) else { return false };
         let was_there = parts.remove(name).is_some();
@@ -244,23 +247,25 @@ impl World {
         was_there
     }
 
-    /// Resets what the chart's policy sets: protected namespaces, served groups, critical add-ons and the configuration of kube-scheduler.
-    fn forget_policy(&mut self) {
+    /// Resets what annotations of the chart's policy set to the defaults: protected namespaces, served groups, critical add-ons and the
+    /// configuration of kube-scheduler.
+    fn reset_policy(&mut self) {
         self.cluster.configure_schedulers(&SchedulerConfig::default());
         self.cluster.protect_namespaces(BTreeSet::new());
         self.cluster.serve_groups_in(None);
         self.set_critical_namespaces(critical::NAMESPACE);
     }
 
-    /// Sets the namespaces of critical add-ons, separated by commas; none while critical add-ons are off.
+    /// Sets the namespaces in which pods can be critical add-ons. `names` separates them by commas; an empty text switches critical
+    /// add-ons off.
     pub(super) fn set_critical_namespaces(&mut self, names: &str) {
         self.addons.namespaces = names_in(names).map(str::to_owned).collect();
         let are_on = !self.addons.namespaces.is_empty();
         self.cluster.protect_critical_addons(are_on.then(|| self.addons.namespaces.clone()));
     }
 
-    /// Reads the chart's protected namespaces, those of critical add-ons, those in which groups are served, and its configuration of
-    /// kube-scheduler. Returns what cannot be read, as sentences.
+    /// Applies the annotations of the chart's ValidatingAdmissionPolicy: protected namespaces, namespaces of critical add-ons,
+    /// namespaces in which groups are served, and the configuration of kube-scheduler. Returns sentences about what cannot be read.
     fn read_policy(&mut self, policy: &Value) -> Vec<String> {
         let mut problems = Vec::new();
         let annotations = &policy["metadata"]["annotations"];
@@ -291,7 +296,8 @@ impl World {
         problems
     }
 
-    /// Adds a pod, or replaces it. `native_group` is the PodGroup of Kubernetes itself that it belongs to, if it does.
+    /// Adds or replaces a pod. `native_group` is the PodGroup of Kubernetes itself that the pod belongs to, if it does. It is an error
+    /// if the planner cannot use the pod.
     pub(crate) fn add_pod_in(&mut self, pod: Pod, native_group: Option<&str>) -> Result<(), CliError> {
         let key = key_of(&pod.metadata);
         match native_group {
@@ -301,11 +307,12 @@ impl World {
         self.add_pod(pod)
     }
 
-    /// Adds or replaces a pod; a replaced pod keeps its native group.
+    /// Adds or replaces a pod; a replaced pod keeps its PodGroup of Kubernetes itself. It is an error if the planner cannot use the
+    /// pod.
     pub(crate) fn add_pod(&mut self, pod: Pod) -> Result<(), CliError> {
         let key = key_of(&pod.metadata);
         let native_group = self.natives.get(&key).cloned();
-        self.model(|cluster| cluster.upsert_pod_in(&pod, native_group.as_deref()))?;
+        self.change_model(|cluster| cluster.upsert_pod_in(&pod, native_group.as_deref()))?;
         if pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_ref().is_none_or(String::is_empty)) {
             self.pending.insert(key, pod);
         } else {
@@ -314,13 +321,13 @@ impl World {
         Ok(())
     }
 
-    /// Removes the pod with this metadata from the pending pods and from the model.
+    /// Removes the pod with this namespace and name in its metadata.
     pub(crate) fn remove_pod(&mut self, metadata: &ObjectMeta) {
-        self.forget_pod(&key_of(metadata));
+        self.remove_pod_by_key(&key_of(metadata));
     }
 
-    /// Removes a pod. Returns whether it was there.
-    fn forget_pod(&mut self, key: &ObjectKey) -> bool {
+    /// Removes the pod `key`. Returns true if it was known.
+    fn remove_pod_by_key(&mut self, key: &ObjectKey) -> bool {
         self.pending.remove(key);
         self.natives.remove(key);
         self.terminating.remove(key);
@@ -330,13 +337,13 @@ impl World {
     /// Adds a PodGroup, or replaces the one with its name. The error says why the planner cannot use it.
     pub(crate) fn add_group(&mut self, group: PodGroup) -> Result<(), CliError> {
         let key = key_of(&group.metadata);
-        self.model(|cluster| cluster.upsert_group(&group))?;
+        self.change_model(|cluster| cluster.upsert_group(&group))?;
         self.groups.insert(key, group);
         Ok(())
     }
 
-    /// Changes the model of the cluster. An error names the file with the invalid object.
-    fn model(&mut self, change: impl FnOnce(&mut Cluster) -> Result<bool, ModelError>) -> Result<(), CliError> {
+    /// Applies `change` to the planner's model. An error names the file with the invalid object.
+    fn change_model(&mut self, change: impl FnOnce(&mut Cluster) -> Result<bool, ModelError>) -> Result<(), CliError> {
         match change(&mut self.cluster) {
             Ok(_) => Ok(()),
             Err(error) => Err(CliError::Model { file: self.source.clone(), source: Box::new(error) }),
@@ -344,12 +351,12 @@ impl World {
     }
 }
 
-/// Returns true for the API group of native groups, in any version.
+/// Returns true if `version` is an `apiVersion` of PodGroups of Kubernetes itself (`scheduling.k8s.io`).
 fn is_native(version: &str) -> bool {
     version.strip_prefix(native::GROUP).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Returns namespace and name of an object as JSON.
+/// Returns namespace and name of an object that is given as JSON.
 pub(crate) fn key_in(item: &Value) -> ObjectKey {
     let text = |field: &str| item["metadata"][field].as_str().unwrap_or_default();
     ObjectKey::new(text("namespace"), text("name"))

@@ -11,7 +11,8 @@ use giveway_crds::critical;
 use std::path::{Path, PathBuf};
 
 impl World {
-    /// Creates a world without objects. `source` is a file or `cluster`, for messages; `is_live` is true for a cluster.
+    /// Creates a world without objects. `source` names the origin of its objects in messages, a file or `cluster`; `is_live` is true
+    /// for a live cluster.
     fn empty(source: String, is_live: bool) -> Self {
         let mut world = Self { source, is_live, ..Self::default() };
         // Pods of classes that are not managed have their policy only in their spec.
@@ -20,7 +21,7 @@ impl World {
         world
     }
 
-    /// Creates the world of a live cluster whose objects are not known yet.
+    /// Creates a world without objects for those of a live cluster.
     pub(crate) fn of_live_cluster() -> Self {
         Self::empty("cluster".to_owned(), true)
     }
@@ -37,7 +38,8 @@ impl World {
         Ok(world)
     }
 
-    /// Reads the snapshot that a flag names, or else the live cluster. Returns it with the namespace of manifests that name none.
+    /// Reads the snapshot in the file `snapshot`, or the live cluster if that is `None`. Returns the objects, and the namespace for
+    /// manifests that name none.
     ///
     /// # Errors
     /// The snapshot or the cluster cannot be read, or snapshot and manifests are both standard input.
@@ -59,7 +61,7 @@ impl World {
         }
     }
 
-    /// Reads the kinds of a live cluster for which `wanted` returns true. Each object is added as it arrives.
+    /// Reads the objects of a live cluster of the kinds for whose name `wanted` returns true.
     ///
     /// # Errors
     /// A list fails.
@@ -70,8 +72,8 @@ impl World {
         Ok(world)
     }
 
-    /// Reads a live cluster as far as the user may: of what may not be listed in the whole cluster, the objects of this
-    /// namespace. The notes say what is unknown.
+    /// Reads a live cluster as far as the user may: of a kind that the user may not list in the whole cluster, the objects of this
+    /// namespace. Notes say what is unknown.
     ///
     /// # Errors
     /// A list fails for another reason than a missing right.
@@ -83,7 +85,7 @@ impl World {
         Ok(world)
     }
 
-    /// Reads a snapshot.
+    /// Reads the snapshot in a file.
     ///
     /// # Errors
     /// The file is not a snapshot, or an object of it cannot be read.
