@@ -193,7 +193,7 @@ impl Api {
     /// Sends one GET to this path of the API server. A missing object, an unknown kind and a missing permission are answers, not
     /// errors.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<GetResult<T>, CliError> {
-        got(self.call(Method::GET, path, Vec::new()).await, path)
+        get_result(self.call(Method::GET, path, Vec::new()).await, path)
     }
 
     /// Lists one page of the objects of a kind, in one namespace or in the whole cluster (`None`). `take` is called with each object as

@@ -1,7 +1,7 @@
 //! The queue: what is pending, in the operator's order.
 
 use super::Snapshot;
-use crate::decide::turn;
+use crate::decide::decision_order;
 use crate::why::PendingRow;
 use crate::world::{World, preemptor_of};
 use giveway_crds::plan::StoredPlan;
