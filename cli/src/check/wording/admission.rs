@@ -4,7 +4,7 @@ use super::unknown;
 use crate::check::finding::Finding;
 use giveway_crds::wording::agree;
 
-/// Warning: it could not be read which kinds are served.
+/// Warning: it could not be read which of Giveway's kinds are served. `why` is the error.
 pub(in crate::check) fn kinds_unknown(why: &str) -> Finding {
     unknown("crds", "Whether PodGroup, Preemption and Workload are served", why)
 }
@@ -14,19 +14,20 @@ pub(in crate::check) fn kinds_served() -> Finding {
     Finding::ok("crds", "PodGroup, Preemption and Workload are served in scheduling.giveway.dev/v1alpha1.")
 }
 
-/// Failed: resources of Giveway's API group are not served.
+/// Failed: the API server does not serve these resources of Giveway's API group.
 pub(in crate::check) fn kinds_missing(resources: &[&str]) -> Finding {
     let message = format!("scheduling.giveway.dev/v1alpha1 does not serve {}.", resources.join(", "));
     Finding::fail("crds", message, "helm upgrade with crds.enabled=true, or kubectl apply -f crds/")
 }
 
-/// Failed: there is no webhook configuration `giveway` of this kind of Kubernetes.
+/// Failed: there is no webhook configuration `giveway` of this kind, `MutatingWebhookConfiguration` or
+/// `ValidatingWebhookConfiguration`.
 pub(in crate::check) fn no_configuration(kind: &str) -> Finding {
     let message = format!("There is no {kind} giveway, so the API server does not call Giveway's webhook.");
     Finding::fail("webhook", message, "Install the chart.")
 }
 
-/// Warning: the webhook configuration `giveway` of this kind of Kubernetes could not be read. `why` is the error.
+/// Warning: the webhook configuration `giveway` of this kind could not be read. `why` is the error.
 pub(in crate::check) fn configuration_unknown(kind: &str, why: &str) -> Finding {
     unknown("webhook", &format!("{kind} giveway"), why)
 }
@@ -36,19 +37,19 @@ pub(in crate::check) fn admission_answers() -> Finding {
     Finding::ok("webhook", "Admission answers: a managed class (dry run) was filled in.")
 }
 
-/// Failed: the class was accepted as it was sent: no webhook was called.
+/// Failed: the class of the dry run was accepted as it was sent, so no webhook was called.
 pub(in crate::check) fn admission_is_silent() -> Finding {
     let message = "Admission does not work: a managed class (dry run) was accepted without being filled in.";
     Finding::fail("webhook", message, "Install the chart.")
 }
 
-/// Failed: the class was rejected, because the webhook failed.
+/// Failed: the class of the dry run was rejected, because the webhook failed. `said` is the API server's message.
 pub(in crate::check) fn admission_fails(namespace: &str, said: &str) -> Finding {
     Finding::fail("webhook", api_server_says(said), webhook_pods(namespace))
 }
 
-/// Failed: the class was rejected, because the API server could not connect to the webhook: no replica is ready, or its packets are
-/// dropped.
+/// Failed: the class of the dry run was rejected, because the API server could not connect to the webhook at `port`: no replica is
+/// ready, or its packets are dropped. `said` is the API server's message.
 pub(in crate::check) fn admission_is_not_reached(namespace: &str, port: u16, said: &str) -> Finding {
     let remedy = format!(
         "Allow the API servers to reach TCP port {port} of the webhook's pods (docs/platforms.md). Are they ready? {}",
@@ -57,7 +58,7 @@ pub(in crate::check) fn admission_is_not_reached(namespace: &str, port: u16, sai
     Finding::fail("webhook", api_server_says(said), remedy)
 }
 
-/// Returns the sentence that admission does not work, with the words of the API server.
+/// Returns the sentence that admission does not work, with the API server's message `said`.
 fn api_server_says(said: &str) -> String {
     format!("Admission does not work; the API server says: {said}")
 }
@@ -72,7 +73,7 @@ pub(in crate::check) fn admission_unknown(why: &str) -> Finding {
     unknown("webhook", "Whether admission works", why)
 }
 
-/// Error of [`admission_unknown`]: the class, or the pod, of the dry run is there already.
+/// Error of [`admission_unknown`]: the object of the dry run, a class or a pod with this name, exists already.
 pub(in crate::check) fn probe_exists(kind: &str, name: &str) -> String {
     format!("a {kind} {name} exists")
 }
@@ -110,13 +111,14 @@ pub(in crate::check) fn guarded() -> Finding {
     Finding::ok("guard", "The API server asks Giveway's webhook before kube-scheduler preempts a pod.")
 }
 
-/// Warning: the guard is disabled, or the chart is not installed.
+/// Warning: the API server does not call the webhook before kube-scheduler preempts a pod: the guard is disabled, or the chart is not
+/// installed.
 pub(in crate::check) fn not_guarded() -> Finding {
     let message = "kube-scheduler's own preemptions are not guarded: no webhook is called when they delete pods.";
     Finding::warn("guard", message, "Set the chart's guard.enabled to true, or adopt every class that preempts.")
 }
 
-/// Warning: the webhook configuration with the guard could not be read.
+/// Warning: the webhook configuration with the guard could not be read. `why` is the error.
 pub(in crate::check) fn guard_unknown(why: &str) -> Finding {
     unknown("guard", "Whether kube-scheduler's own preemptions are guarded", why)
 }

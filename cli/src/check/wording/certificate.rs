@@ -51,14 +51,15 @@ impl CertificateHolder<'_> {
     }
 }
 
-/// Failed: the operator has to create the certificate, and the Secret does not exist.
+/// Failed: the operator has to create the webhook's certificate, and the Secret with it does not exist.
 pub(in crate::check) fn not_made(namespace: &str, secret: &str) -> Finding {
     let message =
         format!("There is no Secret {namespace}/{secret}: the operator has not made the webhook's certificate.");
     Finding::fail("certificate", message, format!("kubectl -n {namespace} logs deployment/giveway-operator"))
 }
 
-/// Warning: the Secret does not exist, and the operator does not have to create it.
+/// Warning: the Secret with the webhook's certificate does not exist, and the operator does not have to create it, so the webhook runs
+/// outside the cluster.
 pub(in crate::check) fn elsewhere(namespace: &str, secret: &str) -> Finding {
     let message = format!(
         "The webhook's own certificate is not known: there is no Secret {namespace}/{secret}, so it runs outside the \
@@ -72,17 +73,17 @@ pub(in crate::check) fn certificate_unknown(why: &str) -> Finding {
     unknown("certificate", "The webhook's own certificate", why)
 }
 
-/// Failed: the certificate cannot be used; the problem is [`NO_CERTIFICATE`], or that of [`no_pem`] or [`unreadable`].
+/// Failed: the certificate cannot be used. `problem` is [`NO_CERTIFICATE`], or the text of [`no_pem`] or [`unreadable`].
 pub(in crate::check) fn unusable(holder: &CertificateHolder<'_>, problem: &str) -> Finding {
     Finding::fail("certificate", format!("{} {problem}.", holder.what()), holder.remedy())
 }
 
-/// Error of [`unusable`]: the text is no PEM.
+/// Error of [`unusable`]: the text is no PEM, because of `error`.
 pub(in crate::check) fn no_pem(error: impl std::fmt::Display) -> String {
     format!("is not in PEM format: {error}")
 }
 
-/// Error of [`unusable`]: the PEM has something else than a certificate.
+/// Error of [`unusable`]: the PEM has something else than a certificate, because of `error`.
 pub(in crate::check) fn unreadable(error: impl std::fmt::Display) -> String {
     format!("has an unreadable certificate: {error}")
 }
@@ -99,8 +100,8 @@ pub(in crate::check) fn not_valid_yet(holder: &CertificateHolder<'_>, subject: &
     Finding::fail("certificate", message, "Compare the clocks of the machines.")
 }
 
-/// The certificate is valid for this number of days. `authorities` is the number of CAs that are trusted. It is a warning if the
-/// certificate expires `soon`, or should have been renewed.
+/// Passed, or a warning if `soon`: the certificate is valid for `days` more days, up to `until`. `soon` is true if it expires soon or
+/// should have been renewed; `authorities` is the number of CAs that are trusted.
 pub(in crate::check) fn expires(
     holder: &CertificateHolder<'_>,
     subject: &str,

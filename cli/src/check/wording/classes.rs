@@ -23,7 +23,8 @@ pub(in crate::check) fn system_classes(names: &[&str]) -> Finding {
     Finding::ok("classes", format!("{names} {as_they_must}."))
 }
 
-/// Passed: no pod is exposed; the number is that of the pods with both a threshold and a budget.
+/// Passed: no class that preempts through kube-scheduler exposes a pod. `guarded` is the number of pods with both a threshold and a
+/// budget.
 pub(in crate::check) fn no_pod_exposed(guarded: usize) -> Finding {
     let message = match guarded {
         0 => "No pod has both a threshold and a budget.".to_owned(),
@@ -32,7 +33,7 @@ pub(in crate::check) fn no_pod_exposed(guarded: usize) -> Finding {
     Finding::ok("guarded", message)
 }
 
-/// Warning: a class preempts through kube-scheduler, and exposes no pod.
+/// Warning: a class preempts through kube-scheduler, and exposes no pod with a guaranteed budget.
 pub(in crate::check) fn class_preempts(class: &ClassSummary) -> Finding {
     let message = format!(
         "{}, which does not know pod groups and ignores thresholds.{}",
@@ -42,7 +43,8 @@ pub(in crate::check) fn class_preempts(class: &ClassSummary) -> Finding {
     Finding::warn("classes", message, instead(class))
 }
 
-/// Failed: a class preempts through kube-scheduler, and exposes these pods. `guard` is true if the webhook has the guard.
+/// Failed: a class preempts through kube-scheduler, and exposes these pods with a guaranteed budget. `guard` is true if the webhook is
+/// called before such a preemption.
 pub(in crate::check) fn class_exposes(class: &ClassSummary, pods: &[GuardedPod], guard: bool) -> Finding {
     let count = counted(pods.len(), "guarded pod that is", "guarded pods that are");
     let only = match guard {
@@ -72,7 +74,7 @@ fn through_scheduler(class: &ClassSummary) -> String {
     }
 }
 
-/// Returns a sentence for a class whose annotation for managed classes had no effect; an empty string for a class without it.
+/// Returns a sentence that the class is annotated as managed without an effect; an empty string for a class without the annotation.
 fn although_managed(class: &ClassSummary) -> &'static str {
     match class.managed {
         true => " It is annotated as managed, but no webhook ran when it was created.",
@@ -80,7 +82,8 @@ fn although_managed(class: &ClassSummary) -> &'static str {
     }
 }
 
-/// Returns what to do about a class that preempts through kube-scheduler; a class without a name stands for pods without a class.
+/// Returns what the user can do about a class that preempts through kube-scheduler; a class without a name stands for pods without a
+/// class.
 fn instead(class: &ClassSummary) -> String {
     match class.name.as_str() {
         "" => "Create a managed class with globalDefault: true.".to_owned(),
@@ -93,8 +96,8 @@ pub(in crate::check) fn tolerations_unknown(why: &str) -> Finding {
     unknown("classes", "Whether classes are annotated for the plugin PreemptionToleration", why)
 }
 
-/// Passed: a class has a minimum of the plugin, and the same threshold. `seconds` is the time after which the plugin ends the toleration;
-/// `None` if it does not.
+/// Passed: a class has the annotation `minimum-preemptable-priority` of the plugin, and the same value as Giveway's threshold.
+/// `minimum` is the value of that annotation. `seconds` is the time after which the plugin ends the toleration, `None` if it does not.
 pub(in crate::check) fn toleration_with_threshold(class: &str, minimum: &str, seconds: Option<&str>) -> Finding {
     let ends = ends(seconds);
     let message = format!(
@@ -104,7 +107,8 @@ pub(in crate::check) fn toleration_with_threshold(class: &str, minimum: &str, se
     Finding::ok("classes", message)
 }
 
-/// Warning: a class has a minimum of the plugin, and not the same threshold.
+/// Warning: a class has the annotation `minimum-preemptable-priority` of the plugin, and not the same value as Giveway's threshold.
+/// `minimum` is the value of that annotation. `seconds` is the time after which the plugin ends the toleration, `None` if it does not.
 pub(in crate::check) fn toleration_without_threshold(class: &str, minimum: &str, seconds: Option<&str>) -> Finding {
     let ends = ends(seconds);
     let message = format!(
@@ -118,7 +122,8 @@ pub(in crate::check) fn toleration_without_threshold(class: &str, minimum: &str,
     Finding::warn("classes", message, remedy)
 }
 
-/// Warning: a class has a minimum of the plugin that is no valid threshold.
+/// Warning: a class has the annotation `minimum-preemptable-priority` of the plugin with a value that is no valid threshold. `minimum`
+/// is the value of that annotation. `seconds` is the time after which the plugin ends the toleration, `None` if it does not.
 pub(in crate::check) fn toleration_beyond_thresholds(class: &str, minimum: &str, seconds: Option<&str>) -> Finding {
     let ends = ends(seconds);
     let message = format!(
@@ -129,7 +134,8 @@ pub(in crate::check) fn toleration_beyond_thresholds(class: &str, minimum: &str,
     Finding::warn("classes", message, remedy)
 }
 
-/// Warning: a class has other annotations of the plugin, and no minimum.
+/// Warning: a class has annotations of the plugin `PreemptionToleration`, and none of them is `minimum-preemptable-priority`. `seconds`
+/// is the time after which the plugin ends the toleration, `None` if it does not.
 pub(in crate::check) fn toleration_without_minimum(class: &str, seconds: Option<&str>) -> Finding {
     let ends = ends(seconds);
     let message = format!(
@@ -140,19 +146,20 @@ pub(in crate::check) fn toleration_without_minimum(class: &str, seconds: Option<
     Finding::warn("classes", message, remedy)
 }
 
-/// Returns a sentence that a toleration's end, after so many `seconds`, cannot be expressed; an empty string for one without an end.
+/// Returns a sentence that the end of a toleration after `seconds` has no counterpart in Giveway; an empty string for a toleration
+/// without an end.
 fn ends(seconds: Option<&str>) -> String {
     seconds.map_or_else(String::new, |seconds| {
         format!(" That it ends after {seconds} s (toleration-seconds) has no counterpart.")
     })
 }
 
-/// Warning: the ConfigMaps in which changes of classes are noted could not be read.
+/// Warning: the ConfigMaps that record changes of classes could not be read. `why` is the error.
 pub(in crate::check) fn changes_unknown(why: &str) -> Finding {
     unknown("classes", "Whether a change of a class was interrupted", why)
 }
 
-/// Failed: a change of a class, `adopt` or `release`, has started and not ended.
+/// Failed: `change`, which is `adopt` or `release`, has started to change a class and has not finished.
 pub(in crate::check) fn change_interrupted(change: &str, class: &str) -> Finding {
     let message = format!("`{change} {class}` was interrupted, or is still running: the class may not exist.");
     Finding::fail("classes", message, format!("kubectl giveway {change} {class}"))

@@ -17,7 +17,7 @@ pub(in crate::check) fn in_tree_not_served() -> Finding {
     Finding::ok("in-tree", message)
 }
 
-/// Warning: Kubernetes serves PodGroups of its own, in these versions.
+/// Warning: Kubernetes serves PodGroups of its own, in these API versions.
 pub(in crate::check) fn in_tree_served(versions: &[String]) -> Finding {
     let message = format!(
         "The in-tree PodGroup API is served ({}): the gate GenericWorkload may be on, and kube-scheduler then \
@@ -32,13 +32,13 @@ pub(in crate::check) fn autoscalers_unknown(why: &str) -> Finding {
     unknown("autoscaler", "Whether a cluster autoscaler runs", why)
 }
 
-/// Passed: an autoscaler may run, and the operator requests capacity by this method.
+/// Passed: this cluster autoscaler may run, and the operator requests capacity by `method`, such as `Placeholder`.
 pub(in crate::check) fn capacity_requested(autoscaler: Autoscaler, method: &str) -> Finding {
     let served = served(autoscaler);
     Finding::ok("autoscaler", format!("{served}; pending gangs request capacity by {method}."))
 }
 
-/// Warning: an autoscaler may run, and the operator requests no capacity.
+/// Warning: this cluster autoscaler may run, and the operator requests no capacity.
 pub(in crate::check) fn no_capacity_requested(autoscaler: Autoscaler) -> Finding {
     let method = match autoscaler {
         Autoscaler::ProvisioningRequests => "ProvisioningRequest",
@@ -61,7 +61,7 @@ fn served(autoscaler: Autoscaler) -> &'static str {
     }
 }
 
-/// Warning: groups in the namespace are not served, so no gang was started.
+/// Warning: Giveway serves no groups in the namespace, so no test gang was started.
 pub(in crate::check) fn no_gang_tried(namespace: &str) -> Finding {
     Finding::warn(
         "gang",
@@ -70,7 +70,7 @@ pub(in crate::check) fn no_gang_tried(namespace: &str) -> Finding {
     )
 }
 
-/// Passed: both pods of the test gang got a node after `waited`.
+/// Passed: both pods of the test gang had a node after `waited`.
 pub(in crate::check) fn gang_started(waited: Duration) -> Finding {
     let message = format!(
         "A gang of two pods stayed gated until both existed, and both got a node after {:.1} s.",
@@ -79,7 +79,7 @@ pub(in crate::check) fn gang_started(waited: Duration) -> Finding {
     Finding::ok("gang", message)
 }
 
-/// Failed: the gang did not start; the error of a call, or that of [`first_pod_not_gated`] or [`gang_is_late`].
+/// Failed: the test gang did not start. `why` is the error of a call, or the text of [`first_pod_not_gated`] or [`gang_is_late`].
 pub(in crate::check) fn gang_failed(namespace: &str, why: &str) -> Finding {
     let message = format!("A gang of two pods in namespace {namespace} did not start: {why}");
     let remedy =
@@ -87,13 +87,13 @@ pub(in crate::check) fn gang_failed(namespace: &str, why: &str) -> Finding {
     Finding::fail("gang", message, remedy)
 }
 
-/// Error of [`gang_failed`]: the first pod was stored without the scheduling gate.
+/// Error of [`gang_failed`]: the first pod was stored without Giveway's scheduling gate.
 pub(in crate::check) fn first_pod_not_gated() -> String {
     "its first pod is not gated: the API server did not call Giveway's webhook, or the webhook has not observed the PodGroup yet"
         .to_owned()
 }
 
-/// Error of [`gang_failed`]: these pods have no node after this time; `true` for those that are gated.
+/// Error of [`gang_failed`]: these pods have no node after this number of seconds. Each is its name, and true if it is gated.
 pub(in crate::check) fn gang_is_late(seconds: u64, pods: &[(String, bool)]) -> String {
     let pods: Vec<String> = pods
         .iter()

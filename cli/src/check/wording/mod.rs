@@ -19,7 +19,8 @@ use crate::role::user_without_right;
 /// Maximum number of objects that a sentence names.
 const NAMED: usize = 5;
 
-/// Warning: what the check needed could not be read. `what` is the beginning of the sentence, `why` the error.
+/// Warning of the check `check`: what it needed could not be read. `what` is the beginning of the sentence, such as "The chart's
+/// version", and `why` the error.
 fn unknown(check: &'static str, what: &str, why: &str) -> Finding {
     let remedy = match user_without_right(why) {
         Some(user) => format!("Run the command as an administrator, or give user {user} the right that is named here."),

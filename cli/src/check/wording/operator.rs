@@ -11,7 +11,7 @@ use k8s_openapi::jiff::Timestamp;
 const CLOSE_BREAKER: &str = "`kubectl get preemptions -o wide` says how the plans ended. When the cause is repaired, delete these \
                              Preemptions: that closes the breaker at once.";
 
-/// Warning: the Lease of the operator could not be read.
+/// Warning: the Lease of the operator could not be read. `why` is the error.
 pub(in crate::check) fn leader_unknown(why: &str) -> Finding {
     unknown("operator", "Whether an operator is the leader", why)
 }
@@ -28,7 +28,7 @@ pub(in crate::check) fn no_holder(namespace: &str, lease: &str) -> Finding {
     Finding::fail("operator", message, logs(namespace))
 }
 
-/// Failed: the Lease of the operator was renewed `age` seconds ago, and is valid for `seconds`, which are over.
+/// Failed: the Lease of the operator has expired: its holder renewed it `age` seconds ago, and it is valid for `seconds` after that.
 pub(in crate::check) fn lease_expired(namespace: &str, lease: &str, holder: &str, age: i64, seconds: i32) -> Finding {
     let message = format!(
         "No operator is the leader: {holder} has not renewed the Lease {namespace}/{lease} for {age} s, by the clock of this \
@@ -37,7 +37,7 @@ pub(in crate::check) fn lease_expired(namespace: &str, lease: &str, holder: &str
     Finding::fail("operator", message, logs(namespace))
 }
 
-/// Passed: an operator renewed its Lease in time, `age` seconds ago.
+/// Passed: `holder` is the leading operator, and renewed its Lease in time, `age` seconds ago.
 pub(in crate::check) fn leads(namespace: &str, lease: &str, holder: &str, age: i64) -> Finding {
     let message = format!("{holder} is the leader; it renewed the Lease {namespace}/{lease} {age} s ago.");
     Finding::ok("operator", message)
@@ -48,7 +48,7 @@ fn logs(namespace: &str) -> String {
     format!("kubectl -n {namespace} logs deployment/giveway-operator")
 }
 
-/// Failed: no operator leads, and this number of pods is gated.
+/// Failed: no operator leads that would remove Giveway's scheduling gate from this number of pods.
 pub(in crate::check) fn gated(pods: usize) -> Finding {
     let pods = counted(pods, "pod has", "pods have");
     let message = format!("{pods} the scheduling gate {GATE}, and no operator runs that would remove it.");
@@ -60,7 +60,7 @@ pub(in crate::check) fn gated(pods: usize) -> Finding {
     Finding::fail("gated", message, remedy)
 }
 
-/// Warning: the ConfigMap with the mode could not be read.
+/// Warning: the ConfigMap with the mode could not be read. `why` is the error.
 pub(in crate::check) fn mode_unknown(why: &str) -> Finding {
     unknown("mode", "Whether the mode was switched", why)
 }
@@ -90,7 +90,8 @@ pub(in crate::check) fn mode_of_chart(mode: Mode) -> Finding {
     in_mode(mode, "the chart's value `mode`", remedy)
 }
 
-/// Returns the finding about a mode, with what sets it, and with what to do unless it is `enforce`.
+/// Returns the finding about a mode: passed for `enforce`, otherwise a warning with `remedy`, which says what the user can do. `by`
+/// says what sets the mode.
 fn in_mode(mode: Mode, by: &str, remedy: &str) -> Finding {
     let message = format!("{}, by {by}.", mode.restraint());
     match mode {
@@ -99,7 +100,7 @@ fn in_mode(mode: Mode, by: &str, remedy: &str) -> Finding {
     }
 }
 
-/// Returns the ConfigMap with the mode, as sentences name it.
+/// Returns the ConfigMap that sets the mode, as sentences name it.
 fn map(namespace: &str) -> String {
     format!("ConfigMap {namespace}/{CONFIG_MAP}")
 }
@@ -109,8 +110,8 @@ pub(in crate::check) fn breakers_unknown(why: &str) -> Finding {
     unknown("breakers", "Whether circuit breakers are open", why)
 }
 
-/// Failed: plans for this number of preemptors failed in a row. `until` is the time until when no pod is evicted; `None` if one plan is
-/// made at a time already.
+/// Failed: the circuit breaker of the cluster is open, because plans for this number of preemptors failed in a row. No pod is evicted
+/// until `until`; `None` if one plan with evictions at a time is permitted again.
 pub(in crate::check) fn breaker_of_cluster(preemptors: usize, until: Option<Timestamp>) -> Finding {
     let effect = match until {
         Some(until) => format!("no pod is evicted for any preemptor until {until}"),
@@ -155,12 +156,12 @@ pub(in crate::check) fn breaker_of_preemptor(preemptor: &str, plans: usize, unti
     format!("{preemptor} ({}) until {until}", counted(plans, "plan", "plans"))
 }
 
-/// Passed: the version of a Deployment, or of the chart for `None`, is that of this program.
+/// Passed: the version of a Deployment (`None`: of the chart) is that of this program.
 pub(in crate::check) fn same_version(deployment: Option<&str>, version: &str) -> Finding {
     Finding::ok("version", format!("{} is {version}, as this program.", component(deployment)))
 }
 
-/// Warning: the version of a Deployment, or of the chart for `None`, is another one than that of this program, `own`.
+/// Warning: the version of a Deployment (`None`: of the chart) is not `own`, that of this program.
 pub(in crate::check) fn other_version(deployment: Option<&str>, version: &str, own: &str) -> Finding {
     Finding::warn(
         "version",
@@ -169,12 +170,12 @@ pub(in crate::check) fn other_version(deployment: Option<&str>, version: &str, o
     )
 }
 
-/// Returns the subject of a sentence about a version: a Deployment, or the chart for `None`.
+/// Returns the subject of a sentence about a version: the Deployment, or the chart for `None`.
 fn component(deployment: Option<&str>) -> String {
     deployment.map_or_else(|| "The chart".to_owned(), |name| format!("Deployment {name}"))
 }
 
-/// Warning: the webhook configuration with the chart's version could not be read.
+/// Warning: the webhook configuration with the chart's version could not be read. `why` is the error.
 pub(in crate::check) fn chart_version_unknown(why: &str) -> Finding {
     unknown("version", "The chart's version", why)
 }

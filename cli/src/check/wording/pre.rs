@@ -9,18 +9,19 @@ pub(in crate::check) fn kubernetes_unknown(why: &str) -> Finding {
     unknown("kubernetes", "The version of Kubernetes", why)
 }
 
-/// Error of [`kubernetes_unknown`]: the version is no version of Kubernetes 1.
+/// Error of [`kubernetes_unknown`]: the text is no version of Kubernetes 1.
 pub(in crate::check) fn no_version_of_kubernetes(version: &str) -> String {
     format!("it says \"{version}\"")
 }
 
-/// Failed: the version is below the oldest minor version that the chart supports.
+/// Failed: the version of Kubernetes is below `oldest`, the oldest minor version that the chart supports.
 pub(in crate::check) fn kubernetes_too_old(version: &str, oldest: u32) -> Finding {
     let message = format!("Kubernetes {version} is older than 1.{oldest}, which the chart needs.");
     Finding::fail("kubernetes", message, "Upgrade the cluster.")
 }
 
-/// Warning: the version is above the newest minor version that was tested.
+/// Warning: the version of Kubernetes is above the newest minor version that was tested. Tested are the minor versions from `oldest` to
+/// `newest`.
 pub(in crate::check) fn kubernetes_not_tested(version: &str, (oldest, newest): (u32, u32)) -> Finding {
     let message = format!("Kubernetes {version} was not tested: 1.{oldest} to 1.{newest} were.");
     Finding::warn("kubernetes", message, "Try Giveway in a test cluster first.")
@@ -72,7 +73,7 @@ pub(in crate::check) fn eks_overlay() -> Finding {
     )
 }
 
-/// Warning: the platform is OpenShift, and the values set a user.
+/// Warning: the platform is OpenShift, and the chart's values set the UID of the containers' user.
 pub(in crate::check) fn openshift_user() -> Finding {
     Finding::warn(
         "platform",
@@ -81,7 +82,7 @@ pub(in crate::check) fn openshift_user() -> Finding {
     )
 }
 
-/// Warning: the platform is OpenShift, and the values put the webhook into the network of its node.
+/// Warning: the platform is OpenShift, and the chart's values put the webhook into the network of its node.
 pub(in crate::check) fn openshift_host_network() -> Finding {
     Finding::warn(
         "platform",
@@ -124,7 +125,7 @@ impl TriedPods<'_> {
     }
 }
 
-/// Warning: no pod could be created in a dry run.
+/// Warning: it is not known whether the namespace accepts these pods, because none could be created in a dry run. `why` is the error.
 pub(in crate::check) fn pods_unknown(pods: &TriedPods<'_>, why: &str) -> Finding {
     unknown("pods", &format!("Whether namespace {} accepts {}", pods.namespace, pods.what()), why)
 }
@@ -139,14 +140,14 @@ pub(in crate::check) fn pods_accepted(pods: &TriedPods<'_>) -> Finding {
     Finding::ok("pods", format!("Namespace {} accepts {} {}.", pods.namespace, pods.what(), pods.how()))
 }
 
-/// Failed: the pod was accepted without these fields, which an older API server does not know.
+/// Failed: the API server accepted the pod of the dry run without these fields, which it does not know.
 pub(in crate::check) fn fields_dropped(fields: &[&str]) -> Finding {
     let message = format!("The API server drops fields of pods that Giveway needs: {}.", fields.join(", "));
     let these = agree(fields.len(), "this feature gate", "these feature gates");
     Finding::fail("pods", message, format!("Enable {these} in the API server."))
 }
 
-/// Passed: the class needs a ResourceQuota, and the chart creates it.
+/// Passed: the priority class of these pods needs a ResourceQuota in the namespace, and the chart creates it.
 pub(in crate::check) fn quota_created(pods: &TriedPods<'_>) -> Finding {
     let message = format!(
         "A ResourceQuota is needed for {} {}, and priorityClassQuota.enabled creates it.",
@@ -156,14 +157,16 @@ pub(in crate::check) fn quota_created(pods: &TriedPods<'_>) -> Finding {
     Finding::ok("pods", message)
 }
 
-/// Failed: the class needs a ResourceQuota, and the chart does not create it.
+/// Failed: the priority class of these pods needs a ResourceQuota in the namespace, and the chart does not create it. `said` is the API
+/// server's message.
 pub(in crate::check) fn no_quota(pods: &TriedPods<'_>, said: &str) -> Finding {
     let (namespace, what) = (pods.namespace, pods.what());
     let message = format!("Namespace {namespace} accepts no {what} without a ResourceQuota for that class: {said}");
     Finding::fail("pods", message, "Install with priorityClassQuota.enabled=true, as -f values-gke.yaml does.")
 }
 
-/// The pod was rejected. It is a warning if it was tried in another namespace, which may have other rules.
+/// Failed, or a warning for another namespace than that of the installation, which may have other rules: the pods were rejected in a
+/// dry run. `said` is the API server's message.
 pub(in crate::check) fn pods_rejected(pods: &TriedPods<'_>, said: &str) -> Finding {
     let message = format!("Namespace {} rejects {} {}: {said}", pods.namespace, pods.what(), pods.how());
     let remedy = "Change the values or the rule that is named here: docs/platforms.md has the values for platforms.";
@@ -174,7 +177,7 @@ pub(in crate::check) fn pods_rejected(pods: &TriedPods<'_>, said: &str) -> Findi
 const WITHOUT_LEASE: &str = "Set criticalAddons.schedulerLease to a Lease that does not exist, such as kube-system/none: then the \
                              decisions of kube-scheduler show that it runs.";
 
-/// Warning: the Lease of kube-scheduler could not be read.
+/// Warning: the Lease of kube-scheduler, `NAMESPACE/NAME`, could not be read. `why` is the error.
 pub(in crate::check) fn scheduler_unknown(lease: &str, why: &str) -> Finding {
     unknown("scheduler", &format!("Whether Lease {lease} is renewed"), why)
 }
@@ -188,7 +191,7 @@ pub(in crate::check) fn no_scheduler_lease(lease: &str) -> Finding {
     )
 }
 
-/// Warning: the Lease of kube-scheduler is valid for longer than by default.
+/// Warning: the Lease of kube-scheduler, `NAMESPACE/NAME`, is valid for `seconds`, longer than `default`.
 pub(in crate::check) fn long_scheduler_lease(lease: &str, seconds: i32, default: i32) -> Finding {
     let message = format!(
         "Lease {lease} is valid for {seconds} s, not for {default} s: kube-scheduler may renew it so rarely that the operator takes it \
@@ -197,7 +200,7 @@ pub(in crate::check) fn long_scheduler_lease(lease: &str, seconds: i32, default:
     Finding::warn("scheduler", message, WITHOUT_LEASE)
 }
 
-/// Passed: the Lease of kube-scheduler was renewed in time.
+/// Passed: the Lease of kube-scheduler, `NAMESPACE/NAME`, was renewed in time, `age` seconds ago.
 pub(in crate::check) fn scheduler_lease_renewed(lease: &str, age: i64) -> Finding {
     let message = format!("Lease {lease} of kube-scheduler can be read; it was renewed {age} s ago.");
     Finding::ok("scheduler", message)
@@ -231,8 +234,9 @@ pub(in crate::check) enum Opening {
     Anything,
 }
 
-/// Warning: which port has to be open, and for which addresses. It cannot be tested before the webhook runs. `servers` are the addresses of
-/// the API servers, none if they are in no EndpointSlice, or the error. `agents` is true if a konnectivity agent passes requests on.
+/// Warning: which port has to be open, and for which addresses; that cannot be tested before the webhook runs. `servers` are the
+/// addresses of the API servers, none if they are in no EndpointSlice, or the error. `agents` is true if konnectivity agents forward
+/// their requests. `opening` is what has to be opened.
 pub(in crate::check) fn network(
     webhook: ReviewAddress<'_>,
     servers: &Result<Vec<String>, String>,
