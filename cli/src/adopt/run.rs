@@ -57,11 +57,10 @@ impl<'a> ClassRun<'a> {
         Self { store, change, name, exempt: None, acted: false, gone: None, refused: None, other_default: None }
     }
 
-    /// Runs steps until the class has the wanted form. Returns true if anything was changed.
+    /// Makes the steps of the change until the class is adopted or released. Returns true if anything was changed.
     ///
     /// # Errors
-    /// The class does not exist, or the API server does not accept the change in time; the text describes the current
-    /// state.
+    /// The class does not exist, or the API server does not accept the change in time; the text describes the current state.
     pub(super) async fn finish(mut self) -> Result<bool, CliError> {
         let start = Instant::now();
         loop {
@@ -84,8 +83,8 @@ impl<'a> ClassRun<'a> {
         }
     }
 
-    /// Returns the class that would be created, checked by admission in a dry run, or `None` if nothing would be
-    /// created.
+    /// Returns the class as the change would create it, after the API server accepted it in a dry run; `None` if the change is not
+    /// needed.
     pub(super) async fn preview(mut self) -> Result<Option<PriorityClass>, CliError> {
         let (record, live) = match self.read_state().await {
             Ok(Ok(found)) => found,

@@ -18,7 +18,8 @@ pub(crate) fn paint(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Returns the number of columns of the terminal, or of `COLUMNS`; `None` if the output is not a terminal.
+/// Returns the value of `COLUMNS` if it is at least 20, or else the number of columns of the terminal; `None` if the output is not a
+/// terminal.
 pub(crate) fn width() -> Option<u16> {
     let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).filter(|columns| *columns >= 20);
     asked.or_else(|| terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| width.0))
