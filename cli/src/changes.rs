@@ -145,7 +145,7 @@ fn fewer_members(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -
 }
 
 /// Returns a sentence that the group would be schedulable if it need not stay within one topology domain; `None` if that does not help,
-/// or it need not.
+/// or the group asks for no topology domain.
 fn in_any_domain(world: &World, outcome: &DecisionOutcome, strategy: Strategy) -> Option<String> {
     let key = group_of(world, outcome)?.spec.topology_key()?.to_owned();
     let then = after_group(world, outcome, strategy, |spec| spec.scheduling_constraints = None)?;

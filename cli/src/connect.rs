@@ -118,8 +118,8 @@ impl ClusterConnection {
         }
     }
 
-    /// Returns how to reach the API server: from the kubeconfig, with the context, cluster and user of the flags; without a kubeconfig from
-    /// `--server`, or from the service account of the pod in which the command runs.
+    /// Returns how to reach the API server: from the kubeconfig, with the context, cluster and user of the flags; without a kubeconfig
+    /// from `--server`, or from the service account of the pod in which the command runs.
     async fn config(&self) -> Result<Config, CliError> {
         let failed = |error: &dyn std::error::Error| CliError::Kubeconfig(message_with_causes(error));
         let chosen = self.context.is_some() || self.cluster.is_some() || self.user.is_some();

@@ -2,7 +2,7 @@
 
 use giveway_crds::names::{LONGEST_LABEL, LONGEST_SUBDOMAIN, is_label, is_subdomain};
 
-/// Validates the name of an object: an RFC 1123 subdomain. Errors have the API server's wording.
+/// Returns a name if it is valid for an object (an RFC 1123 subdomain), or an error with the API server's wording.
 pub(crate) fn subdomain(name: &str) -> Result<String, String> {
     if name.len() > LONGEST_SUBDOMAIN {
         return Err(format!("must be no more than {LONGEST_SUBDOMAIN} characters"));
@@ -15,7 +15,7 @@ pub(crate) fn subdomain(name: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// Validates the name of a namespace: an RFC 1123 label. Errors have the API server's wording.
+/// Returns a name if it is valid for a namespace (an RFC 1123 label), or an error with the API server's wording.
 pub(crate) fn label(name: &str) -> Result<String, String> {
     if name.len() > LONGEST_LABEL {
         return Err(format!("must be no more than {LONGEST_LABEL} characters"));

@@ -15,7 +15,7 @@ pub(crate) struct NotEvicted {
 }
 
 impl From<&Bystander> for NotEvicted {
-    /// Copies a unit that the planner does not evict into the form in which it is printed.
+    /// Copies a pod or PodGroup that the planner does not evict into the form in which it is printed.
     fn from(unit: &Bystander) -> Self {
         Self {
             kind: unit.kind.as_str(),

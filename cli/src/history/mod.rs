@@ -292,8 +292,8 @@ fn is_preemptor(
         }
 }
 
-/// Returns what a plan evicts of the group or pod `wanted` with this victim: the whole group, or only that pod of it; `None` if it is
-/// in neither.
+/// Returns what a plan evicts of the group or pod `wanted` with this victim: the whole group, or only that pod; `None` if the victim is
+/// not that group and does not contain that pod.
 fn part_of(victim: &StoredVictim, wanted: &Preemptor) -> Option<StoredVictim> {
     let ObjectKey { namespace, name } = wanted.key();
     if victim.namespace != namespace.as_str() {

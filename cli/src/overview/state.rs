@@ -103,7 +103,7 @@ impl State {
         self.revision.borrow().clone()
     }
 
-    /// Waits until the number of the last revision is not `known`, but no longer than `most`.
+    /// Waits until the snapshot is another one than that with the revision number `known`, but no longer than `most`.
     pub(crate) async fn changed(&self, known: u64, most: Duration) {
         let mut revisions = self.revision.subscribe();
         // The sender lives as long as the state, so that only the time limit ends this early.

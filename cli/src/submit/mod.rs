@@ -158,8 +158,9 @@ impl Submission {
         Ok(())
     }
 
-    /// Applies admission to an owner of pods. Where Giveway serves no groups, the webhook is not called, so nothing is rejected and
-    /// there is no warning; the pods still ask for a gang, so that the plan says that none is served.
+    /// Applies admission to an owner of pods, and adds the warnings; it is an error if the owner would be rejected. Where Giveway
+    /// serves no groups, the webhook is not called, so nothing is rejected and there is no warning; the pods still ask for a gang, so
+    /// that the plan says that none is served.
     fn admit_owner(&mut self, world: &World, manifest: &mut Manifest) -> Result<(), CliError> {
         let version = manifest.object["apiVersion"].as_str().unwrap_or_default();
         let Some(row) = kinds::of_version(version, &manifest.kind) else { return Ok(()) };

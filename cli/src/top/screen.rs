@@ -51,7 +51,7 @@ pub(super) fn text(snapshot: &Snapshot, shown: &Revision, server: &str, now: Tim
 }
 
 impl Screen {
-    /// Adds the first lines: the API server, when the cluster was read, and an error if it cannot be read now.
+    /// Adds to the screen the first lines: the API server, when the cluster was read, and an error if it cannot be read now.
     fn head(&mut self, server: &str, shown: &Revision, now: Timestamp) {
         let read_at = shown.read_at.0.strftime("%Y-%m-%dT%H:%M:%SZ");
         self.line(HEAD, &format!("Cluster {server}, read at {read_at}"));
@@ -63,7 +63,7 @@ impl Screen {
         }
     }
 
-    /// Adds the notes in at most `most` lines; the last of them says that notes are left out, if some are.
+    /// Adds to the screen the notes in at most `most` lines; the last of them says that notes are left out, if some are.
     fn notes(&mut self, notes: &[String], most: usize) {
         let mut lines: Vec<String> = notes.iter().flat_map(|note| self.wrapped("note:", note)).collect();
         if lines.len() > most {
@@ -73,7 +73,7 @@ impl Screen {
         lines.iter().for_each(|line| self.line(COSTS, line));
     }
 
-    /// Adds the table with capacity, requests and free amount of the scarcest resources on all nodes.
+    /// Adds to the screen the table with capacity, requests and free amount of the scarcest resources on all nodes.
     fn capacity(&mut self, snapshot: &Snapshot) {
         let priority = snapshot.highest_priority();
         let capacity = Capacity::of(&snapshot.world.cluster, priority);
@@ -93,7 +93,7 @@ impl Screen {
         }
     }
 
-    /// Adds the table of pending groups and pods in the lines that are left of `height`, with ages at `now`.
+    /// Adds to the screen the table of pending groups and pods in the lines that are left of `height`, with ages at `now`.
     fn queue(&mut self, snapshot: &Snapshot, now: Timestamp, height: usize) {
         let queue = queue::view(snapshot);
         if queue.rows.is_empty() {
@@ -119,14 +119,14 @@ impl Screen {
         self.table(rows, left, "why -A");
     }
 
-    /// Adds an empty line and a sentence.
+    /// Adds to the screen an empty line and a sentence.
     fn sentence(&mut self, text: &str) {
         self.lines.push(String::new());
         self.line(Style::new(), text);
     }
 
-    /// Adds an empty line and a table. The first row is the heading, and at most `most` lines follow. If rows are left out, the last of
-    /// these lines says how many, and which `command` of `kubectl giveway` lists all of them.
+    /// Adds to the screen an empty line and a table. The first row is the heading, and at most `most` lines follow. If rows are left
+    /// out, the last of these lines says how many, and which `command` of `kubectl giveway` lists all of them.
     fn table(&mut self, mut rows: Vec<Vec<String>>, most: usize, command: &str) {
         let all = rows.len().saturating_sub(1);
         let kept = if all > most { most.saturating_sub(1) } else { all };
@@ -148,8 +148,8 @@ impl Screen {
         lines.lines().map(str::to_owned).collect()
     }
 
-    /// Adds a line in this style, cut to the width of the screen. Colours in the text are removed and control characters escaped before
-    /// the cut, so that no sequence is cut.
+    /// Adds to the screen a line in this style, cut to the width of the screen. Colours in the text are removed and control characters
+    /// escaped before the cut, so that no sequence is cut.
     fn line(&mut self, style: Style, text: &str) {
         let text = strip_str(&tame::line(text)).to_string();
         self.lines.push(paint(style, cut_to_columns(text, self.width)));

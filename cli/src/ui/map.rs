@@ -76,7 +76,7 @@ impl Grouping {
         }
     }
 
-    /// Returns what a cell of the map stands for, as in [`NodeMap::by`].
+    /// Returns what a cell of the map stands for: `node`, `nodes` (several by name), or the label of a topology domain.
     fn word(&self) -> &str {
         match self {
             Self::Node => "node",

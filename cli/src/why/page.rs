@@ -56,7 +56,7 @@ impl Page<'_> {
         self.line("", &paint(HEAD, text));
     }
 
-    /// Adds what the page lacks, because the user may not read it or it cannot be read.
+    /// Adds to the page what is not known, because the user may not read it or it cannot be read.
     fn unseen(&mut self) {
         let facts = self.facts;
         if facts.world.notes.is_empty() {
@@ -73,7 +73,7 @@ impl Page<'_> {
         format!("{} ago", age(self.facts.now, then))
     }
 
-    /// Adds state, pods, topology domain and priority of a PodGroup.
+    /// Adds the state, pods, topology domain and priority of a PodGroup to the page.
     fn group(&mut self, group: &PodGroup) {
         let status = group.status.clone().unwrap_or_default();
         match condition::find(&status.conditions, types::SCHEDULED) {
@@ -119,7 +119,7 @@ impl Page<'_> {
         }
     }
 
-    /// Adds that the requested group or pod does not exist.
+    /// Adds to the page that the requested group or pod does not exist.
     fn absent(&mut self) {
         match &self.facts.failed {
             Some(failed) => {
@@ -134,7 +134,7 @@ impl Page<'_> {
         }
     }
 
-    /// Adds the last pod of the group that could not be created, if there is one.
+    /// Adds to the page the last pod of the group that could not be created, if there is one.
     fn failed(&mut self) {
         let facts = self.facts;
         let Some(failed) = &facts.failed else { return };
@@ -143,7 +143,7 @@ impl Page<'_> {
         self.line("Last failure:", &text);
     }
 
-    /// Adds the state of a pod, its scheduling gates, priority and nomination, and the group that it belongs to.
+    /// Adds to the page the state of a pod, its scheduling gates, priority and nomination, and the group that it belongs to.
     fn pod(&mut self, pod: &Pod) {
         let spec = pod.spec.clone().unwrap_or_default();
         let status = pod.status.clone().unwrap_or_default();
@@ -192,7 +192,7 @@ impl Page<'_> {
         }
     }
 
-    /// Adds which preemptors evicted pods of the requested group or pod, and when.
+    /// Adds to the page which preemptors evicted pods of the requested group or pod, and when.
     fn evictions(&mut self) {
         let facts = self.facts;
         let taken = facts.evicting_plans();
@@ -235,7 +235,7 @@ impl Page<'_> {
         }
     }
 
-    /// Adds the last plan of the requested group or pod; if none is stored, what the status of the PodGroup says about it.
+    /// Adds to the page the last plan of the requested group or pod; if none is stored, what the status of the PodGroup says about it.
     fn last_decision(&mut self) {
         let facts = self.facts;
         let preemptor = facts.preemptor();
@@ -265,7 +265,7 @@ impl Page<'_> {
         }
     }
 
-    /// Adds the last plan as the status of the PodGroup describes it, for users without permission to read Preemptions.
+    /// Adds to the page the last plan as the status of the PodGroup describes it, for users without permission to read Preemptions.
     fn plan_in_status(&mut self) {
         let status = self.facts.group.as_ref().and_then(|group| group.status.as_ref());
         let Some(plan) = status.and_then(|status| status.preemption.clone()) else { return };
@@ -281,7 +281,7 @@ impl Page<'_> {
         self.line("", &what);
     }
 
-    /// Adds a table of the pods and groups that a plan evicts.
+    /// Adds to the page a table of the pods and groups that a plan evicts.
     fn plan_victims(&mut self, plan: &StoredPlan) {
         if plan.victims.is_empty() {
             return;
@@ -298,7 +298,7 @@ impl Page<'_> {
         self.out.push_str(&table(rows, self.width));
     }
 
-    /// Adds which victims of a plan in progress are not evicted yet or have not terminated.
+    /// Adds to the page which victims of a plan in progress are not evicted yet or have not terminated.
     fn waits_for(&mut self, plan: &StoredPlan) {
         let cluster = &self.facts.world.cluster;
         let (mut leaving, mut staying) = (Vec::new(), Vec::new());
@@ -329,7 +329,7 @@ impl Page<'_> {
         self.line("Waits for:", &format!("{}.", parts.join("; ")));
     }
 
-    /// Adds what Giveway would decide for the requested group or pod now, if that was computed.
+    /// Adds to the page what Giveway would decide for the requested group or pod now, if that was computed.
     fn now(&mut self) {
         let facts = self.facts;
         let Some(answer) = &facts.answer else { return };
@@ -355,7 +355,7 @@ impl Page<'_> {
         }
     }
 
-    /// Adds a table of the last [`EVENTS`] events about the requested group or pod.
+    /// Adds to the page a table of the last [`EVENTS`] events about the requested group or pod.
     fn events(&mut self) {
         let facts = self.facts;
         if facts.events.is_empty() {

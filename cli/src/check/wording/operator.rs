@@ -151,7 +151,7 @@ pub(in crate::check) fn breakers_of_preemptors(preemptors: impl ExactSizeIterato
     Finding::warn("breakers", message, CLOSE_BREAKER)
 }
 
-/// Returns a preemptor, `KIND/NAMESPACE/NAME`, with the number of plans and the end of its breaker.
+/// Returns a preemptor, `KIND/NAMESPACE/NAME`, with the number of its failed plans and the end of its circuit breaker.
 pub(in crate::check) fn breaker_of_preemptor(preemptor: &str, plans: usize, until: Timestamp) -> String {
     format!("{preemptor} ({}) until {until}", counted(plans, "plan", "plans"))
 }
