@@ -26,7 +26,7 @@ const BACKDATED: SignedDuration = SignedDuration::from_hours(1);
 #[error("{0}")]
 pub struct Unusable(String);
 
-/// Returns the error that a certificate cannot be used, with the reason.
+/// Creates the error for a certificate or key that cannot be used. `reason` is a clause that says why.
 fn unusable(reason: impl Into<String>) -> Unusable {
     Unusable(reason.into())
 }
@@ -40,7 +40,8 @@ pub struct Anchor {
 }
 
 impl Anchor {
-    /// Reads a certificate, which must be that of a certificate authority.
+    /// Reads the certificate of a certificate authority from its DER. The error says that it is no certificate, or not that of an
+    /// authority.
     fn read(der: &[u8]) -> Result<Self, Unusable> {
         let (rest, certificate) = x509_parser::parse_x509_certificate(der)
             .map_err(|error| unusable(format!("is not a certificate: {error}")))?;
@@ -51,19 +52,19 @@ impl Anchor {
         Ok(Self { from, until, der: der.to_vec() })
     }
 
-    /// Returns the CA certificates of a PEM bundle. Entries that are no CA certificate are skipped: API servers trust
-    /// nothing because of them.
+    /// Returns the CA certificates in a PEM bundle such as `caBundle`; none if the text is no PEM. Entries that are no CA certificate are
+    /// skipped: API servers trust nothing because of them.
     pub fn bundle(pem: &[u8]) -> Vec<Self> {
         let parts = pem::parse_many(pem).unwrap_or_default();
         parts.iter().filter_map(|part| Self::read(part.contents()).ok()).collect()
     }
 
-    /// Returns the certificate as PEM text.
+    /// Returns the CA certificate as PEM text.
     pub fn pem(&self) -> String {
         to_pem("CERTIFICATE", &self.der)
     }
 
-    /// Returns from when and until when the certificate is valid (`notBefore`, `notAfter`).
+    /// Returns from when and until when the CA certificate is valid (`notBefore`, `notAfter`).
     pub fn validity(&self) -> (Timestamp, Timestamp) {
         (self.from, self.until)
     }
@@ -78,7 +79,7 @@ impl Anchor {
         self.until <= now
     }
 
-    /// Returns the root store of a client that trusts only this authority.
+    /// Returns a root store for a TLS client that trusts only this authority.
     pub fn roots(&self) -> Result<RootCertStore, Unusable> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(self.der.clone())).map_err(|error| unusable(error.to_string()))?;
@@ -101,8 +102,8 @@ impl std::fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// Creates an authority with a new key. Its common name contains the time of creation, which `openssl x509 -text`
-    /// shows.
+    /// Creates a certificate authority with a new key, which expires `lifetime` after `now`. Its common name contains `now`, which `openssl
+    /// x509 -text` shows.
     ///
     /// # Errors
     /// The cryptographic library fails.
@@ -123,7 +124,7 @@ impl Authority {
         let part = pem::parse(certificate)
             .map_err(|error| unusable(format!("its certificate is not in PEM format: {error}")))?;
         let anchor = Anchor::read(part.contents()).map_err(|error| unusable(format!("its certificate {error}")))?;
-        matching(vec![CertificateDer::from(anchor.der.clone())], key)?;
+        check_key(vec![CertificateDer::from(anchor.der.clone())], key)?;
         let key = String::from_utf8(key.to_vec()).map_err(|_| unusable("its key is not in PEM format"))?;
         Ok(Self { anchor, key })
     }
@@ -143,8 +144,8 @@ impl Authority {
         third_left(self.anchor.validity())
     }
 
-    /// Signs a certificate with a new key for a server of these names (DNS names and IP addresses). It expires no later
-    /// than the authority.
+    /// Creates a key and a certificate, signed by this authority, for a server with these names (DNS names and IP addresses). The
+    /// certificate expires `lifetime` after `now`, but no later than the authority.
     ///
     /// # Errors
     /// One of the names is neither a DNS name nor an IP address, or the cryptographic library fails.
@@ -185,20 +186,20 @@ impl std::fmt::Debug for Leaf {
 }
 
 impl Leaf {
-    /// Checks that a client which trusts only this authority, such as an API server, accepts the certificate for all
-    /// `names`.
+    /// Checks that a client which trusts only `authority`, such as an API server, accepts this certificate at `now` for each of `names`,
+    /// the server names (DNS names and IP addresses).
     ///
     /// # Errors
     /// The reason why the client would reject it.
     pub fn accepted_by(&self, authority: &Anchor, names: &[String], now: Timestamp) -> Result<(), Unusable> {
         let chain = self.chain()?;
         let (first, intermediates) = chain.split_first().ok_or_else(|| unusable("it has no certificate"))?;
-        let parsed = ParsedCertificate::try_from(first).map_err(refused)?;
+        let parsed = ParsedCertificate::try_from(first).map_err(not_accepted)?;
         let seconds = u64::try_from(now.as_second()).map_err(|_| unusable("the clock is before 1970"))?;
         let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
         let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms.all;
         verify_server_cert_signed_by_trust_anchor(&parsed, &authority.roots()?, intermediates, now, algorithms)
-            .map_err(refused)?;
+            .map_err(not_accepted)?;
         for name in names {
             let server =
                 ServerName::try_from(name.as_str()).map_err(|_| unusable(format!("{name:?} is not a name")))?;
@@ -207,8 +208,8 @@ impl Leaf {
         Ok(())
     }
 
-    /// Checks that the certificate can be served, is accepted by a client that trusts only this authority, and has more
-    /// than a third of its lifetime left. Returns when it has to be renewed.
+    /// Checks that this certificate can be served with its key, that a client which trusts only `authority` accepts it for all `names`
+    /// (server names), and that more than a third of its lifetime is left. Returns when it has to be renewed.
     ///
     /// # Errors
     /// The reason why it must be replaced.
@@ -217,7 +218,7 @@ impl Leaf {
             return Err(unusable("there is none"));
         }
         let chain = self.chain()?;
-        matching(chain.clone(), &self.key)?;
+        check_key(chain.clone(), &self.key)?;
         self.accepted_by(authority, names, now)?;
         if self.authority != authority.pem().into_bytes() {
             return Err(unusable("the certificate of its authority is not stored with it"));
@@ -229,14 +230,15 @@ impl Leaf {
         if renew_at <= now { Err(unusable("less than a third of its validity is left")) } else { Ok(renew_at) }
     }
 
-    /// Returns the certificates in order, the webhook's first. The error says that the text is no PEM.
+    /// Parses the PEM of the certificate chain. Returns its certificates in order, that of the webhook first. The error says that the text
+    /// is no PEM.
     fn chain(&self) -> Result<Vec<CertificateDer<'static>>, Unusable> {
         CertificateDer::pem_slice_iter(&self.chain)
             .collect::<Result<_, _>>()
             .map_err(|error| unusable(format!("its certificate is not in PEM format: {error}")))
     }
 
-    /// Returns when the certificate expires, or `None` if it cannot be parsed.
+    /// Returns when the webhook's certificate expires (`notAfter`), or `None` if it cannot be parsed.
     pub fn until(&self) -> Option<Timestamp> {
         let part = pem::parse(&self.chain).ok()?;
         let (_, certificate) = x509_parser::parse_x509_certificate(part.contents()).ok()?;
@@ -244,8 +246,8 @@ impl Leaf {
     }
 }
 
-/// Returns the content of a new certificate: valid for these DNS names from a moment before `now` until `until`, with `subject` as common
-/// name.
+/// Returns the content of a certificate that is still to be signed: valid for these server names from one hour before `now` (clocks of API
+/// servers may be behind) until `until`, with `subject` as common name. The error is that of the cryptographic library.
 fn params(names: Vec<String>, subject: &str, now: Timestamp, until: Timestamp) -> Result<CertificateParams, Unusable> {
     let mut params = CertificateParams::new(names).map_err(failed)?;
     params.distinguished_name = DistinguishedName::new();
@@ -255,25 +257,25 @@ fn params(names: Vec<String>, subject: &str, now: Timestamp, until: Timestamp) -
     Ok(params)
 }
 
-/// Converts a time to the type of the certificate library.
+/// Converts a time to the type of the certificate library, in whole seconds. The error says that the library cannot represent it.
 fn date(time: Timestamp) -> Result<OffsetDateTime, Unusable> {
     OffsetDateTime::from_unix_timestamp(time.as_second()).map_err(|error| unusable(error.to_string()))
 }
 
-/// Returns the first and the last time at which a certificate is valid.
+/// Returns the first and the last time at which a certificate is valid (`notBefore`, `notAfter`).
 fn validity(certificate: &x509_parser::certificate::X509Certificate<'_>) -> Result<(Timestamp, Timestamp), Unusable> {
     let time = |seconds| Timestamp::from_second(seconds).map_err(|error| unusable(error.to_string()));
     let validity = certificate.validity();
     Ok((time(validity.not_before.timestamp())?, time(validity.not_after.timestamp())?))
 }
 
-/// Returns the time at which a third of the validity is left.
+/// Returns the time at which a third of the period from `from` until `until` is left.
 fn third_left((from, until): (Timestamp, Timestamp)) -> Timestamp {
     until - until.duration_since(from) / 3
 }
 
-/// Checks that this key (PEM) belongs to the first certificate of the chain.
-fn matching(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Result<(), Unusable> {
+/// Checks that the private key `key` (PEM) belongs to the first certificate of the chain. The error says why not.
+fn check_key(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Result<(), Unusable> {
     let key = PrivateKeyDer::from_pem_slice(key)
         .map_err(|error| unusable(format!("its key is not in PEM format: {error}")))?;
     CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
@@ -281,19 +283,19 @@ fn matching(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Result<(), Unusa
     Ok(())
 }
 
-/// Returns the DER of a certificate as PEM text with this tag.
+/// Encodes DER as PEM text. `tag` is the label after `BEGIN`, for example `CERTIFICATE`.
 fn to_pem(tag: &str, der: &[u8]) -> String {
     let config = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
     pem::encode_config(&pem::Pem::new(tag, der), config)
 }
 
-/// Returns the error that a certificate could not be created.
+/// Converts an error of the library that creates certificates.
 fn failed(error: rcgen::Error) -> Unusable {
     unusable(error.to_string())
 }
 
-/// Returns the error that a client would reject a certificate.
-fn refused(error: rustls::Error) -> Unusable {
+/// Converts an error of the check that a TLS client makes: it would not accept the certificate.
+fn not_accepted(error: rustls::Error) -> Unusable {
     unusable(format!("it would not be accepted: {error}"))
 }
 

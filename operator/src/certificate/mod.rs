@@ -37,7 +37,7 @@ use rotation::{Replicas, RotationPolicy, RotationStep, Seen};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{AUTHORITY_SECRET, CONFIGURATION, LEAF_SECRET, Read, Store};
+use store::{AUTHORITY_SECRET, CONFIGURATION, LEAF_SECRET, ReadObjects, Store};
 use tokio::sync::Notify;
 
 /// Lifetime of an authority: ten years.
@@ -102,16 +102,16 @@ impl CertificateRotator {
         }))
     }
 
-    /// Waits until this process is the leader, then renews certificates until the process ends.
+    /// Waits until this process is the leader, then renews the certificates until the process ends.
     pub async fn run(mut self) {
         self.leadership.acquired().await;
         let changed = Arc::new(Notify::new());
         let (mutating, validating) = self.store.configurations();
         let _watches = [
-            wake(mutating, CONFIGURATION, &changed),
-            wake(validating, CONFIGURATION, &changed),
-            wake(self.store.secrets(), AUTHORITY_SECRET, &changed),
-            wake(self.store.secrets(), LEAF_SECRET, &changed),
+            notify_of_changes(mutating, CONFIGURATION, &changed),
+            notify_of_changes(validating, CONFIGURATION, &changed),
+            notify_of_changes(self.store.secrets(), AUTHORITY_SECRET, &changed),
+            notify_of_changes(self.store.secrets(), LEAF_SECRET, &changed),
         ];
         let (mut steps, mut back_off) = (0, BACK_OFF[0]);
         loop {
@@ -139,7 +139,8 @@ impl CertificateRotator {
         }
     }
 
-    /// Reads all objects and performs one step. Returns how long to wait if there is nothing to do.
+    /// Reads all objects and carries out the next step of a renewal, at most one write. Returns `None` if there was a step; the next one
+    /// may follow at once. Otherwise returns how long to wait. The error is that of a read or of the write.
     async fn step(&mut self) -> Result<Option<Duration>, CallError> {
         let read = self.store.read().await?;
         let now = Timestamp::now();
@@ -149,26 +150,28 @@ impl CertificateRotator {
             bundles: read.bundles.clone(),
             replicas: None,
         };
-        let mut step = rotation::next(&seen, &self.policy, now);
+        let mut step = rotation::next_step(&seen, &self.policy, now);
         if step == RotationStep::Ask {
             // `rotation` returns `Ask` only if there is a current authority.
             if let Some(current) = &seen.stored.current {
-                let answer = replicas::ask(&self.client, &self.webhook, current.anchor()).await;
+                let answer = replicas::check_all(&self.client, &self.webhook, current.anchor()).await;
                 seen.replicas = Some(answer.map_err(CallError::from)?);
-                step = rotation::next(&seen, &self.policy, now);
+                step = rotation::next_step(&seen, &self.policy, now);
             }
         }
         if let RotationStep::Rest { until, waiting } = step {
             self.metrics.certificates(seen.leaf.until(), seen.stored.current.as_ref().map(|a| a.anchor().validity().1));
-            return Ok(Some(self.rest(until, waiting, now)));
+            return Ok(Some(self.wait_until_next_step(until, waiting, now)));
         }
         self.perform(&read, &seen, &step, now).await?;
-        self.tell(&read, &seen, &step);
+        self.report_step(&read, &seen, &step);
         Ok(None)
     }
 
-    /// Returns how long to wait before the next step. `until` is when it is due, `waiting` the replica for which it is delayed.
-    fn rest(&mut self, until: Option<Timestamp>, waiting: Option<String>, now: Timestamp) -> Duration {
+    /// Returns how long to wait before all objects are read again: until the next step is due (`until`), but at most 10 minutes; at most 1
+    /// s if `waiting` names a webhook replica (address and problem) that does not serve an accepted certificate yet. That replica is logged
+    /// once.
+    fn wait_until_next_step(&mut self, until: Option<Timestamp>, waiting: Option<String>, now: Timestamp) -> Duration {
         if let Some(replica) = &waiting
             && self.reported != waiting
         {
@@ -184,8 +187,15 @@ impl CertificateRotator {
         due.map_or(longest, |due| (due + Duration::from_millis(50)).min(longest))
     }
 
-    /// Carries out one step of a rotation: `read` is what was read, `seen` what the step was decided from. The error is that of its write.
-    async fn perform(&self, read: &Read, seen: &Seen, step: &RotationStep, now: Timestamp) -> Result<(), CallError> {
+    /// Carries out `step`, which was decided from `seen`: writes the Secret or the webhook configurations, only in the resourceVersions of
+    /// `read`. Steps that write nothing do nothing. The error is that of the write.
+    async fn perform(
+        &self,
+        read: &ReadObjects,
+        seen: &Seen,
+        step: &RotationStep,
+        now: Timestamp,
+    ) -> Result<(), CallError> {
         let failed = |why: material::Unusable| CallError::Failed(why.to_string());
         match step {
             RotationStep::Publish(bundle) => self.store.write_bundle(read, bundle).await,
@@ -196,17 +206,17 @@ impl CertificateRotator {
             }
             RotationStep::Found(_) | RotationStep::Prepare(_) => {
                 let made = Authority::make(now, self.policy.authority).map_err(failed)?;
-                self.store.write_authorities(read, &rotation::after(&seen.stored, step, Some(made), now)).await
+                self.store.write_authorities(read, &rotation::stored_after(&seen.stored, step, Some(made), now)).await
             }
             RotationStep::Demote | RotationStep::Published | RotationStep::Retract | RotationStep::Promote => {
-                self.store.write_authorities(read, &rotation::after(&seen.stored, step, None, now)).await
+                self.store.write_authorities(read, &rotation::stored_after(&seen.stored, step, None, now)).await
             }
             RotationStep::Ask | RotationStep::Rest { .. } => Ok(()),
         }
     }
 
-    /// Logs the step, and emits an event on the Secret for steps that administrators should notice.
-    fn tell(&self, read: &Read, seen: &Seen, step: &RotationStep) {
+    /// Logs a step that was carried out, and emits an event on the Secret for steps that administrators should notice.
+    fn report_step(&self, read: &ReadObjects, seen: &Seen, step: &RotationStep) {
         for complaint in
             read.complaints.iter().filter(|_| matches!(step, RotationStep::Found(_) | RotationStep::Prepare(_)))
         {
@@ -243,8 +253,8 @@ impl CertificateRotator {
         }
     }
 
-    /// Logs `note` and publishes it as an event on the Secret named `secret`.
-    fn publish(&self, read: &Read, secret: &str, reason: Reason, note: String) {
+    /// Logs `note` and publishes it as an event with this reason on the Secret named `secret`: a warning if a certificate is unusable.
+    fn publish(&self, read: &ReadObjects, secret: &str, reason: Reason, note: String) {
         let warning = reason == Reason::CertificateUnusable;
         tracing::info!(warning, %reason, "certificates: {note}");
         let about = (ObjectKey::new(&self.namespace, secret), read.uid_of(secret).into());
@@ -253,8 +263,12 @@ impl CertificateRotator {
     }
 }
 
-/// Notifies `changed` of every change of one object, until the returned handle is dropped.
-fn wake<K>(api: &kube::Api<K>, name: &'static str, changed: &Arc<Notify>) -> tokio_util::task::AbortOnDropHandle<()>
+/// Watches one object of `api`, that with this name, and notifies `changed` of each change, until the returned handle is dropped.
+fn notify_of_changes<K>(
+    api: &kube::Api<K>,
+    name: &'static str,
+    changed: &Arc<Notify>,
+) -> tokio_util::task::AbortOnDropHandle<()>
 where
     K: kube::Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
 {

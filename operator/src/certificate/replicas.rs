@@ -44,7 +44,8 @@ pub enum WebhookAddress {
 }
 
 impl WebhookAddress {
-    /// Returns the address in this URL, `https://HOST[:PORT]`, or without a URL the Service in this namespace.
+    /// Returns the webhook's address: host and port of `url`, which is `https://HOST[:PORT]` (port 443 if it has none). Without a URL, it
+    /// is the webhook's Service in `namespace`.
     ///
     /// # Errors
     /// The URL cannot be parsed, has another scheme, or has a path.
@@ -59,7 +60,7 @@ impl WebhookAddress {
         Ok(Self::Outside { host, port: uri.port_u16().unwrap_or(443) })
     }
 
-    /// Returns the server name that API servers use for the webhook. The certificate must be valid for it.
+    /// Returns the server name that API servers use for the webhook, without a port. The certificate must be valid for it.
     pub fn name(&self) -> String {
         match self {
             Self::Service(namespace) => format!("{SERVICE}.{namespace}.svc"),
@@ -68,11 +69,12 @@ impl WebhookAddress {
     }
 }
 
-/// Checks whether all replicas serve a certificate that a client accepts which trusts only `trusted`.
+/// Connects to every replica of the webhook like an API server that trusts only the authority `trusted`. Returns `Accepted` if it accepts
+/// the certificate of each, and otherwise `Waiting` with the address and the problem of one of the others.
 ///
 /// # Errors
 /// The EndpointSlices cannot be listed.
-pub async fn ask(client: &Client, at: &WebhookAddress, trusted: &Anchor) -> Result<Replicas, kube::Error> {
+pub async fn check_all(client: &Client, at: &WebhookAddress, trusted: &Anchor) -> Result<Replicas, kube::Error> {
     let addresses = match at {
         WebhookAddress::Outside { host, port } => vec![(host.clone(), *port)],
         WebhookAddress::Service(namespace) => {
@@ -85,7 +87,7 @@ pub async fn ask(client: &Client, at: &WebhookAddress, trusted: &Anchor) -> Resu
     let answers = stream::iter(addresses).map(|(host, port)| {
         let name = name.clone();
         async move {
-            let answer = tokio::time::timeout(PATIENCE, dial(&host, port, &name, trusted)).await;
+            let answer = tokio::time::timeout(PATIENCE, handshake(&host, port, &name, trusted)).await;
             let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {} s", PATIENCE.as_secs())));
             answer.map_err(|why| format!("{host}:{port}: {why}"))
         }
@@ -95,7 +97,8 @@ pub async fn ask(client: &Client, at: &WebhookAddress, trusted: &Anchor) -> Resu
     Ok(first.map_or(Replicas::Accepted, Replicas::Waiting))
 }
 
-/// Returns address and port of each webhook replica in the slice that is ready, not known to be unready, or still serves while terminating.
+/// Returns address and port of each webhook replica in the slice to which API servers may send requests: it is ready, its readiness is
+/// unknown, or it still serves while it terminates. None if the slice has no port `https`.
 fn serving(slice: &EndpointSlice) -> Vec<(String, u16)> {
     let ports = slice.ports.iter().flatten();
     let port = ports.filter(|port| port.name.as_deref() == Some(PORT)).find_map(|port| port.port);
@@ -109,8 +112,9 @@ fn serving(slice: &EndpointSlice) -> Vec<(String, u16)> {
     endpoints.filter_map(|endpoint| endpoint.addresses.first()).map(|address| (address.clone(), port)).collect()
 }
 
-/// Runs a TLS handshake with a replica of the webhook. An error says why its certificate is not trusted.
-async fn dial(host: &str, port: u16, name: &str, trusted: &Anchor) -> Result<(), String> {
+/// Connects to a replica of the webhook and makes a TLS handshake for the server name `name` as a client that trusts only `trusted`. The
+/// error says why the connection or the handshake failed.
+async fn handshake(host: &str, port: u16, name: &str, trusted: &Anchor) -> Result<(), String> {
     let roots = trusted.roots().map_err(|error| error.to_string())?;
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
@@ -157,15 +161,16 @@ mod tests {
     async fn a_replica_is_accepted_only_by_clients_that_trust_its_authority() {
         let [mine, other] = [(); 2].map(|()| Authority::make(Timestamp::now(), SignedDuration::from_hours(1)).unwrap());
         let port = webhook(&mine).await;
-        assert_eq!(dial("127.0.0.1", port, "127.0.0.1", mine.anchor()).await, Ok(()));
-        let refused = dial("127.0.0.1", port, "127.0.0.1", other.anchor()).await.unwrap_err();
+        assert_eq!(handshake("127.0.0.1", port, "127.0.0.1", mine.anchor()).await, Ok(()));
+        let refused = handshake("127.0.0.1", port, "127.0.0.1", other.anchor()).await.unwrap_err();
         assert!(refused.contains("invalid peer certificate"), "{refused}");
-        let misnamed = dial("127.0.0.1", port, "giveway-webhook.giveway-system.svc", mine.anchor()).await.unwrap_err();
+        let misnamed =
+            handshake("127.0.0.1", port, "giveway-webhook.giveway-system.svc", mine.anchor()).await.unwrap_err();
         assert!(misnamed.contains("not valid for name"), "{misnamed}");
         let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = silent.local_addr().unwrap().port();
         drop(silent);
-        let closed = dial("127.0.0.1", port, "127.0.0.1", mine.anchor()).await.unwrap_err();
+        let closed = handshake("127.0.0.1", port, "127.0.0.1", mine.anchor()).await.unwrap_err();
         assert!(closed.contains("refused"), "{closed}");
     }
 

@@ -43,13 +43,13 @@ pub struct StoredAuthorities {
 }
 
 impl StoredAuthorities {
-    /// Returns the certificates of the current and the next authority, as far as they exist.
+    /// Returns the certificates of the current and of the next authority, without those that do not exist.
     fn anchors(&self) -> impl Iterator<Item = &Anchor> {
         [&self.current, &self.next].into_iter().flatten().map(Authority::anchor)
     }
 
-    /// Removes authorities that have expired or are not valid yet. The latter were created by an operator with a wrong
-    /// clock.
+    /// Returns a copy without the authorities that have expired or are not valid yet at `now`. The latter were created by an operator with
+    /// a wrong clock.
     fn valid(&self, now: Timestamp) -> Self {
         let valid =
             |authority: &Option<Authority>| authority.clone().filter(|authority| authority.anchor().is_valid(now));
@@ -67,7 +67,7 @@ pub enum Replicas {
     Waiting(String),
 }
 
-/// What was read from the cluster, from which [`next`] decides.
+/// What was read from the cluster, from which [`next_step`] decides.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// The content of the authority's Secret.
@@ -123,8 +123,8 @@ pub enum RotationStep {
     },
 }
 
-/// Decides the next step of the renewal from what was read: nothing is written, and the same input gives the same step.
-pub fn next(seen: &Seen, policy: &RotationPolicy, now: Timestamp) -> RotationStep {
+/// Returns the next step of the renewal for the objects and bundles in `seen`. Pure: the same input gives the same step.
+pub fn next_step(seen: &Seen, policy: &RotationPolicy, now: Timestamp) -> RotationStep {
     let stored = seen.stored.valid(now);
     let anchors: Vec<BTreeSet<Anchor>> =
         seen.bundles.iter().map(|bundle| Anchor::bundle(bundle).into_iter().collect()).collect();
@@ -190,9 +190,9 @@ pub fn next(seen: &Seen, policy: &RotationPolicy, now: Timestamp) -> RotationSte
     RotationStep::Rest { until: due.into_iter().min(), waiting }
 }
 
-/// Returns the content of the authority's Secret after a step that changes it. `made` is the new authority for `Found`
-/// and `Prepare`.
-pub fn after(
+/// Returns what the authority's Secret must contain after `step`, if it contains `stored` before: for steps that do not write this Secret,
+/// its valid authorities. `made` is the new authority that the steps `Found` and `Prepare` need.
+pub fn stored_after(
     stored: &StoredAuthorities,
     step: &RotationStep,
     made: Option<Authority>,

@@ -48,7 +48,7 @@ pub struct Store {
 }
 
 /// The objects that were read, with their resourceVersions.
-pub struct Read {
+pub struct ReadObjects {
     /// The usable content of the authority's Secret.
     pub stored: StoredAuthorities,
     /// Reasons why parts of the authority's Secret are unusable.
@@ -90,13 +90,13 @@ impl Store {
         (&self.mutating, &self.validating)
     }
 
-    /// Reads all objects: first the webhook configurations, then the Secrets.
+    /// Reads both webhook configurations, then both Secrets. An object that does not exist is no error: its fields are empty.
     ///
     /// # Errors
     /// The API server does not answer or denies the read.
-    pub async fn read(&self) -> Result<Read, CallError> {
-        let mutating = timely(CALL_TIMEOUT, self.mutating.get_opt(CONFIGURATION)).await?;
-        let validating = timely(CALL_TIMEOUT, self.validating.get_opt(CONFIGURATION)).await?;
+    pub async fn read(&self) -> Result<ReadObjects, CallError> {
+        let mutating = with_timeout(CALL_TIMEOUT, self.mutating.get_opt(CONFIGURATION)).await?;
+        let validating = with_timeout(CALL_TIMEOUT, self.validating.get_opt(CONFIGURATION)).await?;
         let mut bundles = Vec::new();
         let mut configurations = Vec::new();
         let mut add = |mutating, meta: &ObjectMeta, webhooks: Vec<(&String, &WebhookClientConfig)>| {
@@ -117,19 +117,20 @@ impl Store {
             let webhooks = object.webhooks.iter().flatten().map(|webhook| (&webhook.name, &webhook.client_config));
             add(false, &object.metadata, webhooks.collect());
         }
-        let authority_secret = timely(CALL_TIMEOUT, self.secrets.get_opt(AUTHORITY_SECRET)).await?;
-        let leaf_secret = timely(CALL_TIMEOUT, self.secrets.get_opt(LEAF_SECRET)).await?;
-        let (stored, complaints) = authority_secret.as_ref().map(stored).unwrap_or_default();
-        let leaf = leaf_secret.as_ref().map(leaf).unwrap_or_default();
-        Ok(Read { stored, complaints, leaf, bundles, configurations, authority_secret, leaf_secret })
+        let authority_secret = with_timeout(CALL_TIMEOUT, self.secrets.get_opt(AUTHORITY_SECRET)).await?;
+        let leaf_secret = with_timeout(CALL_TIMEOUT, self.secrets.get_opt(LEAF_SECRET)).await?;
+        let (stored, complaints) = authority_secret.as_ref().map(authorities_in).unwrap_or_default();
+        let leaf = leaf_secret.as_ref().map(leaf_in).unwrap_or_default();
+        Ok(ReadObjects { stored, complaints, leaf, bundles, configurations, authority_secret, leaf_secret })
     }
 
-    /// Writes the authority's Secret.
+    /// Replaces the content of the authority's Secret by `new`, only in the resourceVersion of `read`; creates the Secret if it did not
+    /// exist then.
     ///
     /// # Errors
     /// The Secret has changed since it was read, or the API server rejects the write.
-    pub async fn write_authorities(&self, read: &Read, new: &StoredAuthorities) -> Result<(), CallError> {
-        let mut secret = read.authority_secret.clone().unwrap_or_else(|| created(AUTHORITY_SECRET, "Opaque"));
+    pub async fn write_authorities(&self, read: &ReadObjects, new: &StoredAuthorities) -> Result<(), CallError> {
+        let mut secret = read.authority_secret.clone().unwrap_or_else(|| new_secret(AUTHORITY_SECRET, "Opaque"));
         let pairs = [(CURRENT, &new.current), (NEXT, &new.next)];
         let data = pairs.into_iter().filter_map(|(keys, authority)| Some((keys, authority.as_ref()?)));
         secret.data = Some(
@@ -149,18 +150,19 @@ impl Store {
         self.put(&secret).await
     }
 
-    /// Writes the certificate's Secret.
+    /// Replaces the content of the Secret with the webhook's certificate by `new`, only in the resourceVersion of `read`; creates the
+    /// Secret if it did not exist then.
     ///
     /// # Errors
     /// The Secret has changed since it was read, or the API server rejects the write.
-    pub async fn write_leaf(&self, read: &Read, new: Leaf) -> Result<(), CallError> {
-        let mut secret = read.leaf_secret.clone().unwrap_or_else(|| created(LEAF_SECRET, "kubernetes.io/tls"));
+    pub async fn write_leaf(&self, read: &ReadObjects, new: Leaf) -> Result<(), CallError> {
+        let mut secret = read.leaf_secret.clone().unwrap_or_else(|| new_secret(LEAF_SECRET, "kubernetes.io/tls"));
         let data = [("tls.crt", new.chain), ("tls.key", new.key), ("ca.crt", new.authority)];
         secret.data = Some(data.into_iter().map(|(key, bytes)| (key.to_owned(), ByteString(bytes))).collect());
         self.put(&secret).await
     }
 
-    /// Creates or replaces a Secret; it is replaced only in the version that was read.
+    /// Replaces a Secret in exactly its resourceVersion, or creates one that has no resourceVersion. The error is that of the write.
     async fn put(&self, secret: &Secret) -> Result<(), CallError> {
         let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
         match secret.metadata.resource_version {
@@ -169,19 +171,20 @@ impl Store {
         }
     }
 
-    /// Sends one write if this process is the leader. The timeout is shorter than the rest of the lease.
+    /// Makes one write call if this process is the leader. The call gets 10 s, or the rest of the lease if that is shorter. The error says
+    /// that this process is not the leader, that no answer came in time, or what the API server answered.
     async fn write<T>(&self, call: impl Future<Output = Result<T, kube::Error>>) -> Result<(), CallError> {
         let _under_way = self.leadership.writing();
         let limit = self.leadership.remaining().ok_or(CallError::NotLeader)?.min(CALL_TIMEOUT);
-        timely(limit, call).await.map(|_| ())
+        with_timeout(limit, call).await.map(|_| ())
     }
 
-    /// Writes this bundle into every webhook of both configurations. The patch merges the list by name; because it
-    /// contains the resourceVersion, it cannot add a webhook that was removed meanwhile.
+    /// Writes `bundle` as `caBundle` of every webhook of both configurations, only in the resourceVersions of `read`. The patch merges the
+    /// list of webhooks by name; because it contains the resourceVersion, it cannot add a webhook that was removed meanwhile.
     ///
     /// # Errors
     /// A configuration has changed since it was read, or the API server rejects the write.
-    pub async fn write_bundle(&self, read: &Read, bundle: &[u8]) -> Result<(), CallError> {
+    pub async fn write_bundle(&self, read: &ReadObjects, bundle: &[u8]) -> Result<(), CallError> {
         let bundle = ByteString(bundle.to_vec());
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         for configuration in &read.configurations {
@@ -202,16 +205,17 @@ impl Store {
     }
 }
 
-/// Waits for a call for at most this time.
-async fn timely<T>(limit: Duration, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallError> {
+/// Waits for an API call for at most `limit`. The error is that of the call, or that no answer came in time.
+async fn with_timeout<T>(limit: Duration, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallError> {
     match tokio::time::timeout(limit, call).await {
         Ok(answer) => answer.map_err(CallError::from),
         Err(_) => Err(CallError::Failed(format!("no answer within {:.1} s", limit.as_secs_f32()))),
     }
 }
 
-impl Read {
-    /// Returns the UID of a Secret, for events; empty if it does not exist. The API server accepts events about an object that does not exist.
+impl ReadObjects {
+    /// Returns the UID of the Secret with the name `secret`, for events; empty if it does not exist. The API server accepts events about an
+    /// object that does not exist.
     pub fn uid_of(&self, secret: &str) -> String {
         let secrets = [&self.authority_secret, &self.leaf_secret].into_iter().flatten();
         let mut named = secrets.filter(|found| found.name_any() == secret);
@@ -219,24 +223,25 @@ impl Read {
     }
 }
 
-/// Returns a new, empty Secret with Giveway's labels.
-fn created(name: &str, type_: &str) -> Secret {
+/// Returns a Secret with this name and type, without data, and with Giveway's labels. It is not written.
+fn new_secret(name: &str, type_: &str) -> Secret {
     let labels = [("app.kubernetes.io/name", "giveway"), ("app.kubernetes.io/managed-by", FIELD_MANAGER)];
     let labels: BTreeMap<String, String> = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     let metadata = ObjectMeta { name: Some(name.to_owned()), labels: Some(labels), ..ObjectMeta::default() };
     Secret { metadata, type_: Some(type_.to_owned()), ..Secret::default() }
 }
 
-/// Returns the value of a key of a Secret; `None` if the key does not exist.
-fn bytes<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {
+/// Returns the value of `key` in the data of a Secret; `None` if it has no such key.
+fn data_of<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {
     secret.data.as_ref()?.get(key).map(|bytes| bytes.0.as_slice())
 }
 
-/// Reads the certificate authorities of a Secret, and returns why some of them cannot be used.
-fn stored(secret: &Secret) -> (StoredAuthorities, Vec<String>) {
+/// Reads the current and the next authority from the authority's Secret, and since when the next one has been in all bundles. The sentences
+/// say why an authority that the Secret contains is left out: it cannot be used.
+fn authorities_in(secret: &Secret) -> (StoredAuthorities, Vec<String>) {
     let mut complaints = Vec::new();
     let mut authority = |[certificate, key]: [&str; 2]| {
-        let (found, key) = (bytes(secret, certificate), bytes(secret, key));
+        let (found, key) = (data_of(secret, certificate), data_of(secret, key));
         if found.is_none() && key.is_none() {
             return None;
         }
@@ -248,9 +253,9 @@ fn stored(secret: &Secret) -> (StoredAuthorities, Vec<String>) {
     (StoredAuthorities { current, next, published }, complaints)
 }
 
-/// Reads the webhook's certificate, its key and its CA from a Secret; empty parts for those that it does not have.
-fn leaf(secret: &Secret) -> Leaf {
-    let value = |key| bytes(secret, key).unwrap_or_default().to_vec();
+/// Reads the webhook's certificate chain, its key and its CA from their Secret. A part that the Secret does not have is empty.
+fn leaf_in(secret: &Secret) -> Leaf {
+    let value = |key| data_of(secret, key).unwrap_or_default().to_vec();
     Leaf { chain: value("tls.crt"), key: value("tls.key"), authority: value("ca.crt") }
 }
 

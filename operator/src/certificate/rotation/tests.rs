@@ -105,12 +105,12 @@ impl World {
             bundles: self.configurations.iter().map(|one| one.value.clone()).collect(),
             replicas: None,
         };
-        let mut step = next(&seen, &policy(), self.now);
+        let mut step = next_step(&seen, &policy(), self.now);
         if step == RotationStep::Ask {
             let current = seen.stored.current.clone().unwrap();
             let refused = self.replicas.iter().any(|leaf| !self.accepts(current.anchor(), leaf));
             seen.replicas = Some(if refused { Replicas::Waiting("one".into()) } else { Replicas::Accepted });
-            step = next(&seen, &policy(), self.now);
+            step = next_step(&seen, &policy(), self.now);
         }
         Intent {
             step,
@@ -145,7 +145,7 @@ impl World {
             step => {
                 let made = matches!(step, RotationStep::Found(_) | RotationStep::Prepare(_))
                     .then(|| Authority::make(now, policy().authority).unwrap());
-                self.authority.write(intent.authority, after(&intent.stored, step, made, now));
+                self.authority.write(intent.authority, stored_after(&intent.stored, step, made, now));
                 true
             }
         };

@@ -18,10 +18,10 @@ fn stored_material_is_read_again_and_unusable_material_is_reported() {
         next: Some(two.clone()),
         published: "2026-11-22T10:00:00Z".parse().ok(),
     };
-    assert_eq!(stored(&good), (wanted, Vec::new()));
+    assert_eq!(authorities_in(&good), (wanted, Vec::new()));
 
-    assert_eq!(stored(&Secret::default()), (StoredAuthorities::default(), Vec::new()));
-    let (found, complaints) = stored(&secret(&[("ca.crt", &pem), ("ca.key", two.key()), ("next-ca.key", "x")]));
+    assert_eq!(authorities_in(&Secret::default()), (StoredAuthorities::default(), Vec::new()));
+    let (found, complaints) = authorities_in(&secret(&[("ca.crt", &pem), ("ca.key", two.key()), ("next-ca.key", "x")]));
     assert_eq!(found, StoredAuthorities::default());
     assert_eq!(complaints.len(), 2);
     let foreign = "ca.crt cannot be used: its certificate and its key cannot be used together: ";
@@ -31,5 +31,5 @@ fn stored_material_is_read_again_and_unusable_material_is_reported() {
         "{complaints:?}"
     );
     good.annotations_mut().insert(PUBLISHED.to_owned(), "yesterday".to_owned());
-    assert_eq!(stored(&good).0.published, None);
+    assert_eq!(authorities_in(&good).0.published, None);
 }
