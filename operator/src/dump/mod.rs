@@ -27,7 +27,7 @@ const FRAME: usize = 512;
 /// Maximum number of characters of a text.
 const MOST_CHARACTERS: usize = 400;
 
-/// Requests a dump at each signal, until the receiver of the inputs is dropped.
+/// Sends [`Input::Dump`] to the arbiter at each signal (SIGUSR1), until the receiver of `inputs` is dropped.
 pub async fn request(mut signals: Signal, inputs: mpsc::Sender<Input>) {
     while signals.recv().await.is_some() {
         if inputs.send(Input::Dump).await.is_err() {
@@ -63,15 +63,15 @@ struct Entries {
     entries: Vec<Box<RawValue>>,
 }
 
-/// Returns one line of the dump: a JSON object with the name of the section, the time and the content. If the content cannot be written as
-/// JSON, the line has the error instead.
+/// Returns one line of the dump: a JSON object with the name of the section (`dump`), the time and the fields of `content`. If `content`
+/// cannot be written as JSON, the line has the error instead.
 pub fn line(dump: &'static str, time: &Time, content: impl Serialize) -> String {
     let line = serde_json::to_string(&Section { dump, time, content });
     line.unwrap_or_else(|error| json!({"dump": dump, "error": error.to_string()}).to_string())
 }
 
-/// Returns the [line](line()) of a section with the first of these items that together have at most [`MOST_BYTES`], their total number, and
-/// the number of those left out.
+/// Returns the [line](line()) of the section named `dump`: the first of these items, as many as fit in [`MOST_BYTES`] of JSON, the total
+/// number of items, and how many are left out.
 fn section<T: Serialize>(dump: &'static str, time: &Time, items: impl ExactSizeIterator<Item = T>) -> String {
     let (total, mut entries, mut bytes) = (items.len(), Vec::new(), FRAME);
     for entry in items {
@@ -85,7 +85,7 @@ fn section<T: Serialize>(dump: &'static str, time: &Time, items: impl ExactSizeI
     line(dump, time, Entries { total, left_out: total - entries.len(), entries })
 }
 
-/// Returns a text, or its beginning if it is long.
+/// Returns the text; of one with more than [`MOST_CHARACTERS`] characters only these, followed by `…`.
 fn shorten(text: &str) -> Cow<'_, str> {
     shorten_to_characters(text, MOST_CHARACTERS)
 }

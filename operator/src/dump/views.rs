@@ -16,7 +16,7 @@ use std::time::Instant;
 /// Maximum number of units that the entry of a plan names.
 const MOST_UNITS: usize = 10;
 
-/// Returns in one word what a plan waits for before its next step.
+/// Returns in one word what a plan in flight waits for before its next step, for example `Evictions`.
 fn waits_for(flight: &Flight) -> &'static str {
     let state = flight.plan.state;
     if flight.ending.is_some() {
@@ -35,26 +35,26 @@ fn waits_for(flight: &Flight) -> &'static str {
     }
 }
 
-/// Returns how many seconds ago a plan was made.
+/// Returns how many seconds ago a plan was made; `None` if it does not say when.
 fn age(plan: &StoredPlan, clock: Clock) -> Option<i64> {
     let made = plan.planned_at.as_ref()?.0.as_second();
     Some(clock.epoch_seconds.saturating_sub(made).max(0))
 }
 
-/// Returns a victim as `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
+/// Returns a victim of a plan, a single pod or a whole PodGroup, as `pod/NAMESPACE/NAME` or `podgroup/NAMESPACE/NAME`.
 fn unit(unit: &StoredVictim) -> String {
     format!("{}/{}/{}", unit.kind.to_lowercase(), unit.namespace, unit.name)
 }
 
-/// Returns an entry without the fields that are not known.
-fn known(mut entry: Value) -> Value {
+/// Returns a JSON object without its fields that are `null`.
+fn without_nulls(mut entry: Value) -> Value {
     if let Value::Object(fields) = &mut entry {
         fields.retain(|_, value| !value.is_null());
     }
     entry
 }
 
-/// Returns a plan in flight as a JSON object of the dump.
+/// Returns the entry of a plan in flight in the section `plans`, as a JSON object.
 fn plan(flight: &Flight, cluster: &Cluster, clock: Clock) -> Value {
     json!({
         "name": flight.plan.id,
@@ -78,16 +78,16 @@ fn plan(flight: &Flight, cluster: &Cluster, clock: Clock) -> Value {
     })
 }
 
-/// Returns the line of the section `plans`: the plans in flight, the oldest first.
+/// Returns the line of the dump's section `plans`: the plans in flight, the oldest first.
 pub fn plans(flights: &Flights, cluster: &Cluster, clock: Clock) -> String {
     let mut all: Vec<&Flight> = flights.values().collect();
     all.sort_by_key(|flight| flight.plan.planned_at.as_ref().map(|time| time.0));
     section("plans", &clock.time(), all.into_iter().map(|flight| plan(flight, cluster, clock)))
 }
 
-/// Returns a departure as a JSON object of the dump.
+/// Returns the entry of a departure in the section `departures`, as a JSON object.
 fn departure(view: &DepartureView<'_>, clock: Clock) -> Value {
-    known(json!({
+    without_nulls(json!({
         "name": view.plan.id,
         "podGroup": view.group.to_string(),
         "cause": view.plan.cause.as_str(),
@@ -100,37 +100,38 @@ fn departure(view: &DepartureView<'_>, clock: Clock) -> Value {
     }))
 }
 
-/// Returns the line of the dump's section `departures`.
+/// Returns the line of the dump's section `departures`: all departures.
 pub fn departures(departures: &Departures, clock: Clock) -> String {
     let all: Vec<DepartureView<'_>> = departures.views().collect();
     section("departures", &clock.time(), all.iter().map(|view| departure(view, clock)))
 }
 
-/// Returns the seconds until a time; `None` if it has passed.
-fn left(until: Option<Instant>, now: Instant) -> Option<u64> {
+/// Returns the whole seconds from `now` until `until`; `None` if there is no such time or it has passed.
+fn seconds_until(until: Option<Instant>, now: Instant) -> Option<u64> {
     until.filter(|until| *until > now).map(|until| until.duration_since(now).as_secs())
 }
 
-/// Returns a preemptor without a plan as a JSON object of the dump: why it is pending, and when it is retried.
+/// Returns the entry of a pending preemptor in the section `waiting`, as a JSON object: why it has no plan, and in how many seconds it is
+/// retried.
 fn preemptor(preemptor: &Preemptor, waiting: &PendingPreemptor, now: Instant) -> Value {
     let lasts = |until: &&Instant| **until > now;
-    known(json!({
+    without_nulls(json!({
         "preemptor": preemptor.to_string(),
         "reason": waiting.wait_reason.as_ref().map(|wait| wait.reason.as_str()),
         "message": waiting.wait_reason.as_ref().map(|wait| shorten(&wait.message)),
         "failures": waiting.failures,
         "refusals": waiting.refusals,
-        "retriedInSeconds": left(waiting.not_before, now),
-        "othersFirstSeconds": left(waiting.disruption_back_off, now),
+        "retriedInSeconds": seconds_until(waiting.not_before, now),
+        "othersFirstSeconds": seconds_until(waiting.disruption_back_off, now),
         // Besides the pods with a ban.
         "excludedVictims": waiting.excluded_victims.values().filter(lasts).count(),
     }))
 }
 
-/// Returns the line of the section `waiting`: the preemptors without a plan, those that back off first.
+/// Returns the line of the dump's section `waiting`: the pending preemptors without a plan, first those that back off.
 pub fn waiting(preemptors: &BTreeMap<Preemptor, PendingPreemptor>, clock: Clock) -> String {
     let mut all: Vec<(&Preemptor, &PendingPreemptor)> = preemptors.iter().collect();
-    all.sort_by_key(|(_, waiting)| left(waiting.not_before, clock.now).is_none());
+    all.sort_by_key(|(_, waiting)| seconds_until(waiting.not_before, clock.now).is_none());
     section("waiting", &clock.time(), all.into_iter().map(|(name, waiting)| preemptor(name, waiting, clock.now)))
 }
 

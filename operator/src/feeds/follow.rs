@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use std::time::Instant;
 use tokio::sync::mpsc;
 
-/// What every watch needs.
+/// What every watch needs: the client, the arbiter's inputs, and the record of watches that fail.
 #[derive(Clone)]
 pub(crate) struct Feed {
     pub(crate) client: Client,
@@ -28,20 +28,22 @@ pub(crate) struct Feed {
 
 /// Why a watch ended.
 pub(crate) enum WatchOutcome {
-    /// The receiver of the inputs was dropped.
-    Unheard,
+    /// The receiver of the inputs was dropped: the process is ending.
+    ReceiverDropped,
     /// The cluster does not have this kind now, its list makes no progress, or the watch was broken for too long. Everything is listed again,
     /// perhaps in another version of the API.
     Ended,
 }
 
-/// Returns the parameters that the watches of all kinds have: the API server ends each after [`patience::STREAM`].
-pub(crate) fn lasting() -> WatchParams {
+/// Returns the parameters that the watches of all kinds have: no selector, and the API server ends each watch after [`patience::STREAM`].
+pub(crate) fn watch_params() -> WatchParams {
     WatchParams::default().timeout(patience::STREAM)
 }
 
-/// Watches one kind until the receiver of the inputs is dropped or a new list is necessary (see [`WatchOutcome::Ended`]). Only of an
-/// `optional` kind there are no objects while the API server does not serve it.
+/// Lists and watches the objects of `api`, with the selectors in `params`, and sends each update to the arbiter, as the input that `wrap`
+/// makes of it. Ends when the receiver of the inputs is dropped, or when a new list is necessary ([`WatchOutcome::Ended`]). `kind` is the
+/// name in logs and metrics. While the API server does not serve the kind, an `optional` one has no objects; the watch of another one
+/// fails.
 pub(crate) async fn follow<K>(
     feed: &Feed,
     api: Api<K>,
@@ -67,7 +69,7 @@ where
         let (mut is_whole, mut unserved) = (true, false);
         let update = match event {
             Ok(Event::Begun) => {
-                watches.lists(kind.clone(), Instant::now());
+                watches.list_started(kind.clone(), Instant::now());
                 is_whole = false;
                 Update::Started
             }
@@ -96,7 +98,7 @@ where
             }
         };
         if inputs.send(wrap(update)).await.is_err() {
-            return WatchOutcome::Unheard;
+            return WatchOutcome::ReceiverDropped;
         }
         if is_whole {
             watches.delivered(&kind);

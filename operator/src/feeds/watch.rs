@@ -1,7 +1,7 @@
 //! Watches the API server and merges all changes into one stream of [`Input`]s for the arbiter.
 
 use crate::config::ProvisioningMethod;
-use crate::feeds::follow::{Feed, WatchOutcome, follow, lasting};
+use crate::feeds::follow::{Feed, WatchOutcome, follow, watch_params};
 use crate::feeds::native_groups;
 use crate::leadership::lease::Leadership;
 use crate::leadership::watches::{AGAIN, Watches};
@@ -16,7 +16,7 @@ use kube::{Api, Client, Resource};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// Lists and watches a kind in all namespaces. `wrap` makes the arbiter's input of an update.
+/// Lists and watches a kind in all namespaces until the receiver of the inputs is dropped. `wrap` makes the arbiter's input of an update.
 async fn follow_kind<K>(feed: Feed, config: WatchParams, wrap: fn(Update<K>) -> Input)
 where
     K: Resource<DynamicType = ()> + TrimmedObject + Clone + Send + 'static,
@@ -25,7 +25,8 @@ where
     follow_in(feed, api, config, wrap).await;
 }
 
-/// Watches the objects of `api` until the receiver is closed. A watch that ends is started again.
+/// Lists and watches the objects of `api` until the receiver of the inputs is dropped. A watch that ends is started again. `wrap` makes the
+/// arbiter's input of an update.
 async fn follow_in<K>(feed: Feed, api: Api<K>, config: WatchParams, wrap: fn(Update<K>) -> Input)
 where
     K: Resource<DynamicType = ()> + TrimmedObject + Clone + Send + 'static,
@@ -34,31 +35,32 @@ where
     let optional = is_optional(&K::group(&()), &kind);
     loop {
         match follow(&feed, api.clone(), config.clone(), (kind.clone(), optional), wrap).await {
-            WatchOutcome::Unheard => return,
+            WatchOutcome::ReceiverDropped => return,
             WatchOutcome::Ended => tokio::time::sleep(AGAIN).await,
         }
     }
 }
 
-/// Watches the stored plans as soon as this process leads. The list with which the watch begins is consistent, and an earlier leader begins
-/// no write after its Lease has ended: so it shows every plan and departure that must be resumed.
+/// Waits until this process is the leader, then watches the stored plans (`Preemption`). The list with which the watch begins is
+/// consistent, and an earlier leader begins no write after its Lease has ended: so it shows every plan and departure that must be resumed.
 async fn stored_plans(feed: Feed, mut leadership: Leadership) {
     leadership.acquired().await;
-    follow_kind(feed, lasting(), Input::Preemption).await;
+    follow_kind(feed, watch_params(), Input::Preemption).await;
 }
 
-/// Watches the ProvisioningRequests of this operator, if that method is configured.
+/// Watches the ProvisioningRequests that the operator has created, if `provisioning` is the method that uses them. Otherwise the arbiter
+/// gets an empty list once, and the task waits for ever.
 async fn requests(feed: Feed, provisioning: ProvisioningMethod) {
     if provisioning == ProvisioningMethod::ProvisioningRequest {
-        return follow_kind(feed, lasting().labels(LABEL_PROVISIONING), Input::Request).await;
+        return follow_kind(feed, watch_params().labels(LABEL_PROVISIONING), Input::Request).await;
     }
     // An error means that the receiver was dropped; the process is ending.
     let _ = feed.inputs.send(Input::Request(Update::Replaced(Vec::new()))).await;
     std::future::pending().await
 }
 
-/// Starts one watch for each kind, also in a standby, but that of the stored plans only when this process leads. `namespace` is Giveway's
-/// own. No task ends before the receiver of `inputs` is dropped.
+/// Starts one task for each kind that watches it and sends its updates to `inputs`, also in a standby; that of the stored plans waits until
+/// this process is the leader. `namespace` is that of Giveway's ConfigMap. No task ends before the receiver of `inputs` is dropped.
 pub fn start(
     client: &Client,
     namespace: &str,
@@ -67,7 +69,7 @@ pub fn start(
     (provisioning, leadership): (ProvisioningMethod, Leadership),
 ) -> JoinSet<()> {
     let feed = || Feed { client: client.clone(), inputs: inputs.clone(), watches: watches.clone() };
-    let all = lasting;
+    let all = watch_params;
     let mut tasks = JoinSet::new();
     tasks.spawn(follow_kind(feed(), all(), Input::Class));
     tasks.spawn(follow_kind(feed(), all(), Input::Namespace));
@@ -115,7 +117,7 @@ mod tests {
         let (inputs, mut received) = mpsc::channel(4);
         let feed = Feed { client: Client::new(service, "default"), inputs, watches: Watches::default() };
         let watches = feed.watches.clone();
-        let task = tokio::spawn(follow_kind(feed, lasting(), wrap));
+        let task = tokio::spawn(follow_kind(feed, watch_params(), wrap));
         for _ in 0..2 {
             lists.recv().await.unwrap();
         }

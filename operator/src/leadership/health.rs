@@ -24,8 +24,8 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// Returns why this process is not ready, or `None` if it is.
-    fn lacks(&self) -> Option<String> {
+    /// Returns why this process is not ready, as a clause: a watch is broken, or not every kind has been listed. `None` if it is ready.
+    fn unready_reason(&self) -> Option<String> {
         // The broken watch is named first, because it may be why the watches are not synced.
         let broken = self.watches.broken(Instant::now()).map(|why| format!("{why}: nothing is decided"));
         let unsynced = || (!*self.synced.borrow()).then(|| "the watches are not synced yet".to_owned());
@@ -33,7 +33,7 @@ impl Readiness {
     }
 }
 
-/// Returns the response to a probe: 503 with the problem, if there is one.
+/// Returns the response to a probe: 200 with `ok`, or 503 with the problem, if there is one.
 fn answer(problem: Option<String>) -> impl Reply {
     match problem {
         None => warp::reply::with_status("ok".to_owned(), StatusCode::OK),
@@ -51,7 +51,7 @@ pub async fn serve(listener: TcpListener, metrics: Metrics, readiness: Readiness
         metrics.encode()
     });
     let healthz = warp::path!("healthz").map(move || answer(alive.problem(Instant::now())));
-    let readyz = warp::path!("readyz").map(move || answer(readiness.lacks()));
+    let readyz = warp::path!("readyz").map(move || answer(readiness.unready_reason()));
     let routes = scrape.or(warp::get().and(healthz.or(readyz)).map(Reply::into_response)).unify().boxed();
     // The metrics of this HTTP server itself are not exported.
     serving::serve(
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(status, "503");
         assert!(why.starts_with("the arbiter has made no pass for 12"), "{why}");
         let broken = Watches::default();
-        broken.lists("PodGroup".into(), now - LONGEST);
+        broken.list_started("PodGroup".into(), now - LONGEST);
         let ok = ("200".to_owned(), "ok".to_owned());
         assert_eq!(get("/healthz", leader(now, false, broken)).await, ok);
     }
@@ -123,7 +123,7 @@ mod tests {
     #[tokio::test]
     async fn readyz_names_the_broken_watch_although_the_watches_are_not_synced_yet() {
         let (now, broken) = (Instant::now(), Watches::default());
-        broken.lists("PodGroup".into(), now - LONGEST);
+        broken.list_started("PodGroup".into(), now - LONGEST);
         let (status, why) = get("/readyz", leader(now, false, broken)).await;
         assert_eq!(status, "503");
         assert!(why.starts_with("the watch of kind PodGroup has been broken for 6"), "{why}");

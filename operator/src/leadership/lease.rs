@@ -61,8 +61,8 @@ pub struct WritePermit {
 }
 
 impl Leadership {
-    /// Returns the leadership of this identity: writes are allowed until `deadline`, and `changed` notifies of its
-    /// start and end.
+    /// Returns the leadership of the process with this identity. It may write until the time in `deadline`, which the election sets
+    /// (`None`: it is not the leader). `changed` is true while it is the leader.
     pub fn new(identity: &str, deadline: Arc<Mutex<Option<Instant>>>, changed: watch::Receiver<bool>) -> Self {
         let liveness = Liveness::new(Instant::now());
         Self { deadline, changed, identity: Arc::from(identity), writes: TaskTracker::new(), liveness }
@@ -80,8 +80,8 @@ impl Leadership {
         deadline.and_then(|d| d.checked_duration_since(Instant::now())).filter(|left| !left.is_zero())
     }
 
-    /// Returns a token for a write. The caller keeps it from before [`Leadership::remaining`] is called until the write
-    /// has its response; the lease is released only after that.
+    /// Returns a permit for one write, by which the lease is not released before the write has its response. The caller gets it before it
+    /// calls [`Leadership::remaining`], and drops it after the response.
     pub fn writing(&self) -> WritePermit {
         WritePermit { _before_release: self.writes.token(), _in_flight: self.liveness.write_begins(Instant::now()) }
     }
@@ -91,12 +91,13 @@ impl Leadership {
         &self.liveness
     }
 
-    /// Returns the identity that stored plans contain, which identifies the term of this leader.
+    /// Returns the identity of this process in the election, which differs at every start. Stored plans contain it as the term of the
+    /// leader that made them.
     pub fn term(&self) -> &str {
         &self.identity
     }
 
-    /// Returns once this process is the leader. Never returns if the election has ended before that.
+    /// Waits until this process is the leader. If the election ends before that, it waits for ever.
     pub async fn acquired(&mut self) {
         if self.changed.wait_for(|leads| *leads).await.is_err() {
             std::future::pending::<()>().await;
@@ -133,8 +134,9 @@ struct ObservedLease {
 }
 
 impl ObservedLease {
-    /// Records the lease of another holder. Returns for how long this renewal has been observed.
-    fn renewed(&mut self, holder: Option<String>, at: Option<String>, now: Instant) -> Duration {
+    /// Records that another process holds the lease: its identity, and `at`, the `renewTime` of the Lease. Returns for how long the same
+    /// holder and time have been observed; zero if they are new.
+    fn observe_renewal(&mut self, holder: Option<String>, at: Option<String>, now: Instant) -> Duration {
         let since = match &self.renewal {
             Some((known, renewed, since)) if *known == holder && *renewed == at => *since,
             _ => now,
@@ -143,7 +145,8 @@ impl ObservedLease {
         now.duration_since(since)
     }
 
-    /// Returns true if this process may acquire the lease, which is free.
+    /// Returns true if this process may acquire the lease, which is free: it has listed the cluster (`is_synced`), or the lease has been
+    /// free for [`HEAD_START`] since the first such call.
     fn may_acquire(&mut self, is_synced: bool, now: Instant) -> bool {
         let since = *self.free.get_or_insert(now);
         is_synced || now.duration_since(since) >= HEAD_START
@@ -151,8 +154,8 @@ impl ObservedLease {
 }
 
 impl Election {
-    /// Returns an election that does nothing before [`Election::run`] is called. `synced` is true while this process has listed the
-    /// cluster.
+    /// Returns an election that does nothing before [`Election::run`] is called, and the leadership that it updates. `synced` is true while
+    /// this process has listed the cluster.
     pub fn new(client: kube::Client, options: LeaseOptions, synced: watch::Receiver<bool>) -> (Self, Leadership) {
         let deadline = Arc::new(Mutex::new(None));
         let (leads, changed) = watch::channel(false);
@@ -162,14 +165,14 @@ impl Election {
         (Self { api, options, deadline, leads, writes, synced }, leadership)
     }
 
-    /// Sets until when this process leads; `None` if it does not lead.
+    /// Sets until when this process leads, for [`Leadership`]; `None` if it does not lead.
     fn set_deadline(&self, deadline: Option<Instant>) {
         *self.deadline.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = deadline;
         self.leads.send_replace(deadline.is_some());
     }
 
-    /// Acquires and renews the lease, and releases it at the end. Returns `Err` if the lease was lost; the process must
-    /// end then.
+    /// Acquires the lease and renews it until `stop` is cancelled, then releases it. The error says that the lease was lost; the process
+    /// must end then.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), LeaseError> {
         let interval = self.options.duration / 5;
         let mut observed = ObservedLease::default();
@@ -222,7 +225,8 @@ impl Election {
         Ok(())
     }
 
-    /// Makes one attempt: acquires a free lease, renews the own one, or observes that of another replica.
+    /// Makes one attempt to hold the lease: acquires a free one, renews its own, or records in `observed` that another replica holds it.
+    /// The error is that of reading or writing the Lease.
     async fn attempt(&self, observed: &mut ObservedLease) -> Result<LeaseAttempt, kube::Error> {
         let is_synced = *self.synced.borrow();
         let Some(mut lease) = self.api.get_opt(&self.options.name).await? else {
@@ -240,7 +244,7 @@ impl Election {
         let ours = holder.as_deref() == Some(self.options.identity.as_str());
         if !ours && holder.is_some() {
             let renewed = spec.renew_time.as_ref().map(|t| t.0.to_string());
-            let known_for = observed.renewed(holder, renewed, Instant::now());
+            let known_for = observed.observe_renewal(holder, renewed, Instant::now());
             let valid = Duration::from_secs(u64::try_from(spec.lease_duration_seconds.unwrap_or(15)).unwrap_or(15));
             if known_for < valid {
                 observed.free = None;
@@ -254,7 +258,8 @@ impl Election {
         attempt_of(self.api.replace(&self.options.name, &PostParams::default(), &lease).await)
     }
 
-    /// Returns the spec of a Lease that this process holds from now on. `old` is the spec that it replaces, if the Lease exists.
+    /// Returns the spec of a Lease that this process acquires or renews now. `old` is the spec that it replaces; `None` if the Lease does
+    /// not exist.
     fn spec(&self, old: Option<&LeaseSpec>) -> LeaseSpec {
         let now = MicroTime(Timestamp::now());
         let ours = old.is_some_and(|o| o.holder_identity.as_deref() == Some(self.options.identity.as_str()));
@@ -269,7 +274,7 @@ impl Election {
         }
     }
 
-    /// Releases the Lease if this process holds it, so that another operator can become the leader at once.
+    /// Empties the holder of the Lease if this process holds it, so that another replica can become the leader at once.
     async fn release(&self) -> Result<(), kube::Error> {
         let mut lease = self.api.get(&self.options.name).await?;
         let Some(spec) = lease.spec.as_mut() else { return Ok(()) };
@@ -292,8 +297,8 @@ enum LeaseAttempt {
     NotAcquired,
 }
 
-/// Returns `NotAcquired` for a conflict or "already exists", which mean that another replica was faster, and all other
-/// errors as errors.
+/// Converts the answer to a write of the Lease: `Held` if it succeeded, `NotAcquired` for a conflict or "already exists", because another
+/// replica was faster. All other errors are returned.
 fn attempt_of(result: Result<Lease, kube::Error>) -> Result<LeaseAttempt, kube::Error> {
     match result {
         Ok(_) => Ok(LeaseAttempt::Held),
@@ -321,7 +326,8 @@ mod tests {
     fn a_lease_expires_when_no_renewal_was_observed_for_its_duration() {
         let (mut observed, start) = (ObservedLease::default(), Instant::now());
         let second = |second| start + Duration::from_secs(second);
-        let mut known = |renewal: &str, at: u64| observed.renewed(Some("a".into()), Some(renewal.into()), second(at));
+        let mut known =
+            |renewal: &str, at: u64| observed.observe_renewal(Some("a".into()), Some(renewal.into()), second(at));
         assert_eq!(known("1", 0), Duration::ZERO);
         assert_eq!(known("1", 14), Duration::from_secs(14));
         assert_eq!(known("2", 15), Duration::ZERO, "it was renewed");

@@ -51,7 +51,7 @@ impl Liveness {
         self.lock().passed = now;
     }
 
-    /// Records a write, which is in flight until the returned value is dropped.
+    /// Records a write that begins now. It is in flight until the returned value is dropped.
     pub(super) fn write_begins(&self, now: Instant) -> WriteInFlight {
         let mut progress = self.lock();
         progress.count += 1;
@@ -60,7 +60,8 @@ impl Liveness {
         WriteInFlight { liveness: self.clone(), number }
     }
 
-    /// Returns what is stuck, as a sentence, or `None` if nothing is.
+    /// Returns what is stuck at `now`, as a clause: no pass of the arbiter has ended, or a write has been in flight, for more than
+    /// [`LONGEST`]. `None` if nothing is stuck.
     pub fn problem(&self, now: Instant) -> Option<String> {
         let progress = self.lock();
         let for_too_long = |since: Instant| Some(now.saturating_duration_since(since)).filter(|time| *time > LONGEST);
@@ -72,8 +73,8 @@ impl Liveness {
         Some(format!("a write has not ended for {} s, although it has a timeout", time.as_secs()))
     }
 
-    /// Starts a thread that ends the process if it is stuck. `stop` is cancelled first, so that the election releases the
-    /// Lease if it is not stuck, too.
+    /// Starts a thread that checks once per second and aborts the process if it is stuck. It cancels `stop` first and waits a few seconds,
+    /// so that the election can release the Lease, unless it is stuck, too.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -81,8 +82,8 @@ impl Liveness {
         self.watch_by(stop, CHECK, RELEASE, Instant::now)
     }
 
-    /// Like [`Liveness::watch`], with this interval of the checks, this time to release the Lease, and this clock: for tests, which do not
-    /// wait for minutes.
+    /// Like [`Liveness::watch`], but for tests, which do not wait for minutes: checks at the interval `every`, waits for `release` before
+    /// it aborts the process, and reads the time from `now`.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -120,13 +121,13 @@ struct Watchdog {
 }
 
 impl Watchdog {
-    /// Creates a watchdog that stops the process when its progress ends.
+    /// Creates a watchdog for the process with this progress. It does nothing before [`Watchdog::run`] is called.
     fn new(liveness: Liveness) -> Self {
         Self { liveness, problems: 0 }
     }
 
-    /// Checks for ever, at this interval and by this clock. Before the process ends, `stop` is cancelled, and the rest of the
-    /// process has this time to release the Lease and to end by itself.
+    /// Checks at the interval `every`, with the clock `now`, and returns never. If the process is stuck, cancels `stop`, waits for
+    /// `release`, in which the process can release the Lease and end by itself, and aborts it.
     fn run(mut self, stop: &CancellationToken, every: Duration, release: Duration, now: impl Fn() -> Instant) {
         loop {
             std::thread::sleep(every);
@@ -139,7 +140,7 @@ impl Watchdog {
         }
     }
 
-    /// Returns what is stuck when enough checks in a row have found a problem.
+    /// Makes one check. Returns what is stuck if this is at least the tenth check in a row ([`CHECKS`]) that found a problem.
     fn check(&mut self, now: Instant) -> Option<String> {
         let problem = self.liveness.problem(now);
         self.problems = if problem.is_some() { self.problems + 1 } else { 0 };

@@ -34,12 +34,13 @@ struct FailureTimes {
 #[derive(Clone, Debug, Default)]
 pub struct Watches(Arc<Mutex<BTreeMap<Cow<'static, str>, FailureTimes>>>);
 
-/// Returns true if a watch with these failures is still failing: it lists, or its last failure was a moment ago.
+/// Returns true if a watch with these failures does not work at `now`: it is listing its kind, or its last failure was less than [`QUIET`]
+/// ago.
 fn fails(trouble: &FailureTimes, now: Instant) -> bool {
     trouble.lists || now.duration_since(trouble.last) < QUIET
 }
 
-/// Returns true if a watch with these failures has failed for so long that nothing is decided.
+/// Returns true if a watch with these failures has not worked for at least [`TRUSTED`], so that nothing is decided.
 fn is_broken(trouble: &FailureTimes, now: Instant) -> bool {
     fails(trouble, now) && now.duration_since(trouble.since) >= TRUSTED
 }
@@ -52,16 +53,17 @@ impl Watches {
 
     /// Records that the watch of a kind failed.
     pub fn failed(&self, kind: Cow<'static, str>, now: Instant) {
-        self.trouble(kind, false, now);
+        self.note_failure(kind, false, now);
     }
 
-    /// Records that the watch of a kind has started a list. [`Self::delivered`] is called when the list is complete.
-    pub fn lists(&self, kind: Cow<'static, str>, now: Instant) {
-        self.trouble(kind, true, now);
+    /// Records that the watch of a kind has started a list. Until [`Self::delivered`] is called, when the list is complete, the watch
+    /// counts as failing.
+    pub fn list_started(&self, kind: Cow<'static, str>, now: Instant) {
+        self.note_failure(kind, true, now);
     }
 
-    /// Records that the watch of a kind failed, or that it has started a list (`lists`).
-    fn trouble(&self, kind: Cow<'static, str>, lists: bool, now: Instant) {
+    /// Records that the watch of a kind failed; if `lists` is true, that it has started a list.
+    fn note_failure(&self, kind: Cow<'static, str>, lists: bool, now: Instant) {
         let mut troubles = self.lock();
         let trouble = troubles.entry(kind).or_insert(FailureTimes { since: now, last: now, lists });
         if !fails(trouble, now) {
@@ -70,7 +72,7 @@ impl Watches {
         (trouble.last, trouble.lists) = (now, lists);
     }
 
-    /// Records that the watch of a kind delivered something.
+    /// Records that the watch of a kind works again: it delivered an event, or a complete list.
     pub fn delivered(&self, kind: &str) {
         let mut troubles = self.lock();
         if !troubles.is_empty() {
@@ -78,13 +80,12 @@ impl Watches {
         }
     }
 
-    /// Returns true if the watch of this kind has been failing for so long that no decisions are made.
+    /// Returns true if the watch of this kind has not worked for so long that nothing is decided.
     pub(crate) fn is_broken(&self, kind: &str, now: Instant) -> bool {
         self.lock().get(kind).is_some_and(|trouble| is_broken(trouble, now))
     }
 
-    /// Returns the watch that has been failing longest, as a sentence, if it has been failing for so long that no
-    /// decisions are made.
+    /// Returns a clause about the watch that has been failing longest, if that is so long that nothing is decided; `None` otherwise.
     pub fn broken(&self, now: Instant) -> Option<String> {
         let troubles = self.lock();
         let (kind, trouble) =
@@ -93,7 +94,7 @@ impl Watches {
         Some(format!("the watch of kind {kind} has been broken for {seconds} s"))
     }
 
-    /// Returns for how long each failing watch has been failing.
+    /// Returns for how long each watch that does not work now has been failing, by kind.
     pub fn failing(&self, now: Instant) -> BTreeMap<Cow<'static, str>, Duration> {
         let time = |trouble: &FailureTimes| now.duration_since(trouble.since);
         self.lock().iter().filter(|(_, t)| fails(t, now)).map(|(kind, t)| (kind.clone(), time(t))).collect()
@@ -130,7 +131,7 @@ mod tests {
     fn a_watch_is_broken_while_its_list_makes_no_progress_until_it_is_complete() {
         let (watches, start) = (Watches::default(), Instant::now());
         watches.failed("PodGroup".into(), start);
-        watches.lists("PodGroup".into(), after(start, 2));
+        watches.list_started("PodGroup".into(), after(start, 2));
         assert_eq!(watches.broken(after(start, 9)), None);
         let broken = watches.broken(after(start, 60));
         assert_eq!(broken.as_deref(), Some("the watch of kind PodGroup has been broken for 60 s"));
