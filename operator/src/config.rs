@@ -1,6 +1,6 @@
 //! The command line of the operator.
 
-use crate::limits::rates::Most;
+use crate::limits::rates::EvictionLimits;
 use clap::{Parser, ValueEnum};
 use giveway_cluster::scheduler_config;
 use giveway_crds::mode::Mode;
@@ -210,8 +210,11 @@ impl Config {
     }
 
     /// Returns the limits on evictions per minute in a namespace and in the cluster; `None` for no limit.
-    pub fn evictions_per_minute(&self) -> Most {
-        Most { namespace: self.evictions_per_minute_per_namespace, cluster: self.evictions_per_minute_per_cluster }
+    pub fn evictions_per_minute(&self) -> EvictionLimits {
+        EvictionLimits {
+            namespace: self.evictions_per_minute_per_namespace,
+            cluster: self.evictions_per_minute_per_cluster,
+        }
     }
 
     /// Returns which pods are critical add-ons and which victims are allowed for them, or `None` if preemption for them

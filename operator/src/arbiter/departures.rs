@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::departures::begin::{self, DepartureRequest, SCHEDULER};
 use crate::departures::plan_store::PlanStore;
 use crate::departures::{Departures, strength};
-use crate::limits::rates::Full;
+use crate::limits::rates::ExceededLimit;
 use crate::model::Model;
 use crate::model::preempted_by_scheduler::PreemptedByScheduler;
 use crate::plans::{Flight, RemainingPods, limit_sentence};
@@ -188,7 +188,7 @@ impl Arbiter {
     }
 
     /// Publishes an event on a partially scheduled gang: its pods are evicted later, when the limit that is reached allows it.
-    fn tell_limit_reached(&mut self, group: &ObjectKey, full: &Full, clock: Clock) {
+    fn tell_limit_reached(&mut self, group: &ObjectKey, full: &ExceededLimit, clock: Clock) {
         let uid = self.model.cluster.group(group).map(|group| group.uid.clone()).unwrap_or_default();
         if self.speaker.is_due(&uid, Reason::EvictionsLimited.as_str(), clock.now) {
             let why = limit_sentence(full, clock.at(full.until));

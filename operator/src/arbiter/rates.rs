@@ -7,7 +7,7 @@
 
 use super::Arbiter;
 use crate::clock::Clock;
-use crate::limits::rates::{Full, MINUTE, Need, RateTally};
+use crate::limits::rates::{ExceededLimit, MINUTE, NamespaceCounts, RateTally};
 use crate::messages::command::{Command, EvictCall, EvictOutcome};
 use crate::observability::metrics::catalogue;
 use crate::plans::{self, Flight};
@@ -79,7 +79,7 @@ impl Arbiter {
     /// requested.
     fn tally(&mut self, clock: Clock) -> RateTally {
         let mut tally = self.restraint.rates.tally(clock.now);
-        let mut going = Need::new();
+        let mut going = NamespaceCounts::new();
         for (namespace, uid) in self.plans.flights.starting().flat_map(Flight::evictions_under_way) {
             if !self.restraint.rates.counts(uid) {
                 *going.entry(namespace.clone()).or_default() += 1;
@@ -91,11 +91,11 @@ impl Arbiter {
 
     /// Returns the limit on evictions per minute that does not permit now to evict this number of pods of a PodGroup; `None` if all limits
     /// do.
-    pub(super) fn limit_reached_for(&mut self, group: &ObjectKey, pods: usize, clock: Clock) -> Option<Full> {
+    pub(super) fn limit_reached_for(&mut self, group: &ObjectKey, pods: usize, clock: Clock) -> Option<ExceededLimit> {
         if !self.restraint.rates.most().limits() {
             return None;
         }
-        self.tally(clock).full(&Need::from([(group.namespace.clone(), pods)]), clock.now)
+        self.tally(clock).exceeded(&NamespaceCounts::from([(group.namespace.clone(), pods)]), clock.now)
     }
 
     /// Counts the eviction in this command, if it is one, for the limits per minute when it is requested, because its answer may never

@@ -46,7 +46,7 @@ pub enum BanSubject {
 }
 
 impl BanSubject {
-    /// Returns the pod or pod template that a stored ban is about; `None` if it names neither.
+    /// Returns the pods that a stored ban is about; `None` if it names neither a pod nor a controller.
     fn of(stored: &StoredBan) -> Option<Self> {
         let namespace = SmolStr::new(&stored.namespace);
         match (&stored.controller, &stored.pod_uid) {
@@ -56,7 +56,7 @@ impl BanSubject {
         }
     }
 
-    /// Returns true if both are about the same pod, or about pods of the same controller, whatever its template is.
+    /// Returns true if `self` and `other` are the same pod, or pods of the same controller, even of different versions of its template.
     fn has_the_controller_of(&self, other: &Self) -> bool {
         match (self, other) {
             (
@@ -89,7 +89,7 @@ pub struct Bans {
 }
 
 impl Bans {
-    /// Returns the number of bans, of placements and of evictions.
+    /// Returns the number of bans: of placements and of evictions.
     pub fn len(&self) -> usize {
         self.placements.len() + self.evictions.len()
     }
@@ -99,7 +99,9 @@ impl Bans {
         self.len() == 0
     }
 
-    /// Bans a placement from this second on. Returns the bans to store.
+    /// Bans placing the pods `subject` on `node` for an hour from `second` on, and on every node if they are banned from another node
+    /// already. `why` is the reason as a sentence, `plan` the name of the plan that failed because of it, `second` the time since the
+    /// epoch. Returns the bans in the form in which the `Preemption` stores them.
     pub fn ban_placement(
         &mut self,
         subject: BanSubject,
@@ -118,7 +120,9 @@ impl Bans {
         nodes.iter().map(|node| stored(BanType::Placement, &subject, node.as_deref(), &ban)).collect()
     }
 
-    /// Bans the eviction of a pod from this second on. Returns the ban to store.
+    /// Bans the eviction of the pod with this UID for ten minutes from `second` on. `why` is the reason as a sentence, `plan` the name of
+    /// the plan whose eviction was rejected, `second` the time since the epoch. Returns the ban in the form in which the `Preemption`
+    /// stores it.
     pub fn ban_eviction(&mut self, pod: &ObjectKey, uid: &str, why: &str, plan: &str, second: i64) -> StoredBan {
         let ban = Ban { until: second.saturating_add(EVICTION), why: shortened(why), plan: plan.into() };
         insert(&mut self.evictions, (uid.into(), pod.clone()), ban.clone());
@@ -126,7 +130,8 @@ impl Bans {
         stored(BanType::Eviction, &subject, None, &ban)
     }
 
-    /// Adds the bans of a stored plan that have not ended at this second. `named` returns the name of the pod with a UID, if it exists.
+    /// Adds the bans that the `Preemption` named `plan` stores, without those that have ended at `second`, the time since the epoch.
+    /// `named` returns the name of the pod with a UID; `None` if it does not exist, then a ban of its eviction is left out.
     pub fn restore(&mut self, plan: &str, bans: &[StoredBan], second: i64, named: impl Fn(&str) -> Option<ObjectKey>) {
         for known in bans {
             let until = known.until.0.as_second();
@@ -148,56 +153,57 @@ impl Bans {
         }
     }
 
-    /// Returns the bans of a pod or template by node; the node is `None` for a ban on every node.
+    /// Returns the bans of placements of these pods, each with its node; `None` stands for every node.
     fn of(&self, subject: &BanSubject) -> impl Iterator<Item = (Option<&SmolStr>, &Ban)> {
         let all = self.placements.range((subject.clone(), None)..);
         let subject = subject.clone();
         all.take_while(move |((of, _), _)| *of == subject).map(|((_, node), ban)| (node.as_ref(), ban))
     }
 
-    /// Returns the ban that prevents placing these pods on this node, which may be one for every node; `None` if they may be placed there.
+    /// Returns the ban that forbids placing these pods on `node`, which may be one for every node; `None` if they may be placed there.
     pub fn on(&self, subject: &BanSubject, node: &str) -> Option<&Ban> {
         self.everywhere(subject).or_else(|| self.placements.get(&(subject.clone(), Some(node.into()))))
     }
 
-    /// Returns the ban that prevents placing these pods on any node, or `None` if there is none.
+    /// Returns the ban that forbids placing these pods on every node; `None` if there is none.
     pub fn everywhere(&self, subject: &BanSubject) -> Option<&Ban> {
         self.placements.get(&(subject.clone(), None))
     }
 
-    /// Returns the nodes on which these pods are banned, with the ban of each.
+    /// Returns the single nodes on which these pods must not be placed, with the ban of each. A ban on every node is not among them.
     pub fn nodes(&self, subject: &BanSubject) -> impl Iterator<Item = (&SmolStr, &Ban)> {
         self.of(subject).filter_map(|(node, ban)| Some((node?, ban)))
     }
 
-    /// Returns the UIDs of the pods that plans must not evict.
+    /// Returns the UIDs of the pods whose eviction is banned, so that plans must not have them as victims.
     pub fn victims(&self) -> impl Iterator<Item = &SmolStr> {
         self.evictions.keys().map(|(uid, _)| uid)
     }
 
-    /// Returns the pods that are not evicted, with the UID and the ban of each.
+    /// Returns the pods whose eviction is banned, with the UID and the ban of each.
     pub fn evictions(&self) -> impl Iterator<Item = (&ObjectKey, &SmolStr, &Ban)> {
         self.evictions.iter().map(|((uid, pod), ban)| (pod, uid, ban))
     }
 
-    /// Returns true if no pod is banned from a node.
+    /// Returns true if there is no ban of a placement. There may be bans of evictions.
     pub fn has_no_placement(&self) -> bool {
         self.placements.is_empty()
     }
 
-    /// Ends the bans of these pods on a node, and on every node, because one was bound there. Returns true if there were any.
+    /// Ends the bans of placements on `node`, and on every node, of the pods of the same controller as `subject`, because one of them was
+    /// bound to `node`. Returns true if there were any.
     pub fn bound(&mut self, subject: &BanSubject, node: &str) -> bool {
         let before = self.len();
         self.placements.retain(|(of, on), _| !is_obsolete(of, on.as_deref(), subject, node));
         self.len() < before
     }
 
-    /// Ends the bans of a plan whose `Preemption` was deleted. Returns true if there were any.
+    /// Ends the bans that the plan of this name caused, because its `Preemption` was deleted. Returns true if there were any.
     pub fn lift(&mut self, plan: &str) -> bool {
         self.retain(|ban| ban.plan != plan)
     }
 
-    /// Ends the bans whose time has passed at this second. Returns true if there were any.
+    /// Removes the bans that have ended at `second`, the time since the epoch. Returns true if there were any.
     pub fn expire(&mut self, second: i64) -> bool {
         self.retain(|ban| ban.until > second)
     }
@@ -211,18 +217,20 @@ impl Bans {
     }
 }
 
-/// Returns true if a ban of pods on a node, or on every node, ends when a pod of `subject` is bound to `node`.
+/// Returns true if a pod of `subject` that is bound to `node` ends a ban of the pods `of` on the node `on`; `on` is `None` for a ban on
+/// every node.
 fn is_obsolete(of: &BanSubject, on: Option<&str>, subject: &BanSubject, node: &str) -> bool {
     on.is_none_or(|on| on == node) && of.has_the_controller_of(subject)
 }
 
-/// Returns true if a stored ban has not ended at this second, and ends when a pod of `subject` is bound to `node`.
+/// Returns true if a stored ban of a placement has not ended at `second`, the time since the epoch, and ends when a pod of `subject` is
+/// bound to `node`.
 pub fn ends_when_bound(ban: &StoredBan, subject: &BanSubject, node: &str, second: i64) -> bool {
     let lasts = BanType::parse(&ban.type_) == Some(BanType::Placement) && ban.until.0.as_second() > second;
     lasts && BanSubject::of(ban).is_some_and(|of| is_obsolete(&of, ban.node.as_deref(), subject, node))
 }
 
-/// Adds a ban. One that ends later is kept.
+/// Adds a ban. One with the same key that ends later is kept instead. Of more than [`MOST`] bans the one that ends first is removed.
 fn insert<K: Ord + Clone>(bans: &mut BTreeMap<K, Ban>, key: K, ban: Ban) {
     if bans.get(&key).is_some_and(|known| known.until > ban.until) {
         return;
@@ -240,7 +248,7 @@ fn shortened(why: &str) -> String {
     first_characters(why, LONGEST_MESSAGE).to_owned()
 }
 
-/// Returns a ban as a `Preemption` stores it.
+/// Converts a ban to the form in which a `Preemption` stores it. `node` is `None` for a ban on every node, and for a ban of an eviction.
 fn stored(type_: BanType, subject: &BanSubject, node: Option<&str>, ban: &Ban) -> StoredBan {
     let (namespace, pod_uid, controller) = match subject {
         BanSubject::Pod { namespace, uid } => (namespace, Some(uid.to_string()), None),

@@ -32,21 +32,22 @@ pub struct Breakers {
 }
 
 impl Breakers {
-    /// Records the outcome of a plan that has ended, from which the breakers are computed again.
+    /// Records how the plan of this name ended. The open breakers are computed from that at the next [`Self::compute`].
     pub fn note(&mut self, plan: &str, outcome: PlanOutcome) {
         self.computed = None;
         self.outcomes.insert(plan.into(), outcome);
     }
 
-    /// Removes the outcome of a plan whose `Preemption` was deleted.
+    /// Removes the outcome of the plan of this name, because its `Preemption` was deleted.
     pub fn lift(&mut self, plan: &str) {
         if self.outcomes.remove(plan).is_some() {
             self.computed = None;
         }
     }
 
-    /// Computes which breakers are open at this second. `waits` returns true for a preemptor that exists and has pods that are not bound.
-    /// Returns true if one has opened or closed, or if it is the turn of another preemptor.
+    /// Computes which breakers are open at `second`, the time since the epoch. `waits` returns true for a preemptor that exists and has
+    /// pods that are not bound. Returns true if a breaker has opened or closed, or if a shared one permits evictions for another preemptor
+    /// now.
     pub fn compute(&mut self, second: i64, waits: impl Fn(&StoredPreemptor) -> bool) -> bool {
         if self.computed.replace(second) == Some(second) {
             return false;
@@ -58,8 +59,8 @@ impl Breakers {
         differs
     }
 
-    /// Removes the outcomes that do not count any more, those of completed plans that end no count of failures, and the oldest above the
-    /// maximum number.
+    /// Removes outcomes that no breaker needs at `second`, the time since the epoch: old ones, those of completed plans that end no count
+    /// of failures, and the oldest ones above [`MOST`].
     fn forget(&mut self, second: i64) {
         self.outcomes.retain(|_, outcome| outcome.counts_at(second));
         let (bound, failed): (Vec<&PlanOutcome>, Vec<&PlanOutcome>) =
@@ -91,7 +92,7 @@ impl Breakers {
         self.open.preemptors.get(uid)
     }
 
-    /// Returns the open breakers that preemptors of this namespace share: that of the cluster first.
+    /// Returns the open breakers that concern all preemptors of this namespace: first that of the cluster, then that of the namespace.
     pub fn shared(&self, namespace: &str) -> impl Iterator<Item = (Scope, &SharedBreaker)> {
         let cluster = self.open.cluster.iter().map(|breaker| (Scope::Cluster, breaker));
         let namespace = self.open.namespaces.get(namespace).map(|breaker| (Scope::Namespace, breaker));

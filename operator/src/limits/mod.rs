@@ -10,7 +10,7 @@ use breakers::Breakers;
 use giveway_crds::condition::Reason;
 use giveway_crds::mode::Mode;
 use giveway_crds::wording::conditions::pending::limit_is_zero;
-use rates::{Most, Rates};
+use rates::{EvictionLimits, Rates};
 use switch::Switch;
 
 /// What restrains evictions: the mode, the limits on evictions per minute, bans, and circuit breakers.
@@ -27,17 +27,18 @@ pub struct Restraint {
 }
 
 impl Restraint {
-    /// Creates the limits, in the mode of the chart.
-    pub fn new(chart: Mode, most: Most) -> Self {
+    /// Creates the state of a new process, without evictions, bans and outcomes. `chart` is the mode in the values of the chart, `limits`
+    /// are the limits on evictions per minute.
+    pub fn new(chart: Mode, limits: EvictionLimits) -> Self {
         Self {
             switch: Switch::new(chart),
-            rates: Rates::new(most),
+            rates: Rates::new(limits),
             bans: Bans::default(),
             breakers: Breakers::default(),
         }
     }
 
-    /// Returns the reason why no pod may be evicted now; `None` if evictions are permitted.
+    /// Returns why no pod at all may be evicted now: because of the mode, or because a limit is 0. `None` if evictions are permitted.
     pub fn reason(&self) -> Option<Reason> {
         match self.switch.mode() {
             Mode::Enforce => self.rates.most().zero().map(|_| Reason::EvictionsLimited),
@@ -46,7 +47,7 @@ impl Restraint {
         }
     }
 
-    /// Returns why no pod may be evicted now, as the beginning of a sentence.
+    /// Returns why no pod at all may be evicted now, as the beginning of a sentence.
     pub fn in_words(&self) -> String {
         match (self.switch.mode(), self.rates.most().zero()) {
             (Mode::Enforce, Some(limit)) => limit_is_zero(limit),

@@ -11,24 +11,24 @@ use std::time::{Duration, Instant};
 pub const MINUTE: Duration = Duration::from_secs(60);
 
 /// A number of evictions in each namespace.
-pub type Need = BTreeMap<SmolStr, usize>;
+pub type NamespaceCounts = BTreeMap<SmolStr, usize>;
 
 /// The limits on evictions per minute; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Most {
+pub struct EvictionLimits {
     /// In each namespace.
     pub namespace: Option<u32>,
     /// In the cluster.
     pub cluster: Option<u32>,
 }
 
-impl Most {
-    /// Returns true if a limit is set, for the cluster or for namespaces.
+impl EvictionLimits {
+    /// Returns true if a limit is set, for the cluster or for each namespace.
     pub fn limits(self) -> bool {
         self.namespace.is_some() || self.cluster.is_some()
     }
 
-    /// Returns the name of the chart value that is 0 and so prevents all evictions, if there is one.
+    /// Returns the name of the chart value that is 0 and so prevents all evictions; `None` if no limit is 0.
     pub fn zero(self) -> Option<&'static str> {
         let zero = |most: Option<u32>| most == Some(0);
         zero(self.cluster)
@@ -37,9 +37,9 @@ impl Most {
     }
 }
 
-/// A limit on evictions per minute that is reached.
+/// A limit on evictions per minute that does not allow certain evictions now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Full {
+pub struct ExceededLimit {
     /// The namespace of the limit; `None` for the limit of the cluster.
     pub namespace: Option<SmolStr>,
     /// The limit.
@@ -51,22 +51,22 @@ pub struct Full {
 /// The evictions of the last minute.
 #[derive(Debug, Default)]
 pub struct Rates {
-    most: Most,
+    most: EvictionLimits,
     evictions: BTreeMap<SmolStr, (SmolStr, Instant)>,
 }
 
 impl Rates {
-    /// Creates the record of evictions for these limits, without an eviction.
-    pub fn new(most: Most) -> Self {
+    /// Creates the record of the last minute for these limits, without an eviction.
+    pub fn new(most: EvictionLimits) -> Self {
         Self { most, evictions: BTreeMap::new() }
     }
 
-    /// Returns the limits that were set at the start.
-    pub fn most(&self) -> Most {
+    /// Returns the limits on evictions per minute.
+    pub fn most(&self) -> EvictionLimits {
         self.most
     }
 
-    /// Records that the pod with this UID was evicted at this time, or may have been. Of two times the later one
+    /// Records that the pod with this UID in `namespace` was, or may have been, evicted at `at`. Of two times for one pod the later one
     /// counts.
     pub fn note(&mut self, namespace: &SmolStr, uid: &SmolStr, at: Instant) {
         if self.most.limits() {
@@ -75,14 +75,14 @@ impl Rates {
         }
     }
 
-    /// Records that the pod with this UID was not evicted.
+    /// Removes the eviction of the pod with this UID from the record, because it was not evicted.
     pub fn forget(&mut self, uid: &str) {
         self.evictions.remove(uid);
     }
 
-    /// Records the evictions of an earlier leader: the plan of this name evicted that many pods, at this time at the
-    /// latest.
-    pub fn remember(&mut self, plan: &str, need: &Need, at: Instant) {
+    /// Records the evictions of an earlier leader: the plan named `plan` evicted as many pods as `need` says in each namespace, at `at` at
+    /// the latest.
+    pub fn remember(&mut self, plan: &str, need: &NamespaceCounts, at: Instant) {
         for (namespace, count) in need {
             for number in 0..*count {
                 self.note(namespace, &format!("{plan}/{namespace}/{number}").into(), at);
@@ -95,12 +95,13 @@ impl Rates {
         self.evictions.contains_key(uid)
     }
 
-    /// Returns the number of evictions of the last minute. Without limits none are recorded.
+    /// Returns the number of evictions in the minute before `now`; 0 if no limit is set, because then none are recorded.
     pub fn recent(&self, now: Instant) -> usize {
         self.evictions.values().filter(|(_, at)| now.saturating_duration_since(*at) < MINUTE).count()
     }
 
-    /// Returns the evictions in the minute before `now`. Older ones are forgotten.
+    /// Returns the times of the evictions in the minute before `now`, by namespace and in the cluster. Older ones are removed from the
+    /// record.
     pub fn tally(&mut self, now: Instant) -> RateTally {
         self.evictions.retain(|_, (_, at)| now.saturating_duration_since(*at) < MINUTE);
         let mut tally = RateTally { most: self.most, cluster: Vec::new(), namespaces: BTreeMap::new() };
@@ -117,23 +118,23 @@ impl Rates {
 /// The times of recorded evictions, and of later evictions for which the limit is reserved; each list is sorted.
 #[derive(Clone, Debug)]
 pub struct RateTally {
-    most: Most,
+    most: EvictionLimits,
     cluster: Vec<Instant>,
     namespaces: BTreeMap<SmolStr, Vec<Instant>>,
 }
 
 impl RateTally {
-    /// Counts this number of evictions in each namespace as made at `at`.
-    pub fn add(&mut self, need: &Need, at: Instant) {
+    /// Counts as many evictions in each namespace as `need` says, as made at `at`.
+    pub fn add(&mut self, need: &NamespaceCounts, at: Instant) {
         for (namespace, count) in need {
             insert(self.namespaces.entry(namespace.clone()).or_default(), *count, at);
             insert(&mut self.cluster, *count, at);
         }
     }
 
-    /// Reserves the limit at this time for evictions that are delayed until then: for as many as the limits allow at
-    /// once.
-    pub fn promise(&mut self, need: &Need, at: Instant) {
+    /// Counts the evictions of a plan that a limit delays until `at` as made then, so that later plans do not use the limit first. At most
+    /// as many count as the limits allow at once.
+    pub fn reserve(&mut self, need: &NamespaceCounts, at: Instant) {
         let most = |limit: Option<u32>, count: usize| limit.map_or(count, |most| count.min(most as usize));
         let mut all = 0;
         for (namespace, count) in need {
@@ -144,13 +145,13 @@ impl RateTally {
         insert(&mut self.cluster, most(self.most.cluster, all), at);
     }
 
-    /// Returns the limit that does not allow that many evictions now, and of several the one that delays them longest;
-    /// `None` if all allow them.
-    pub fn full(&self, need: &Need, now: Instant) -> Option<Full> {
+    /// Returns the limit that does not allow as many evictions now as `need` says in each namespace; of several, the one that delays them
+    /// longest. `None` if all limits allow them.
+    pub fn exceeded(&self, need: &NamespaceCounts, now: Instant) -> Option<ExceededLimit> {
         let full = |namespace: Option<&SmolStr>, most: Option<u32>, times: &[Instant], count: usize| {
             let most = most?;
             let until = if most == 0 { now + MINUTE } else { allowed_from(times, most as usize, count)? };
-            (until > now).then(|| Full { namespace: namespace.cloned(), most, until })
+            (until > now).then(|| ExceededLimit { namespace: namespace.cloned(), most, until })
         };
         let none = Vec::new();
         let namespaces = need.iter().filter_map(|(namespace, count)| {
@@ -163,7 +164,8 @@ impl RateTally {
     }
 }
 
-/// Returns from when on `count` evictions are allowed after those at `times`; `None` if they are allowed at once.
+/// Returns from when on a limit of `most` evictions per minute allows `count` more after those at `times`, which are sorted; `None` if it
+/// allows them at once. More than `most` are allowed a minute after the last eviction.
 fn allowed_from(times: &[Instant], most: usize, count: usize) -> Option<Instant> {
     let in_the_way = (times.len() + count.min(most)).checked_sub(most)?;
     // More evictions than the limit are allowed when no earlier ones count.
@@ -171,7 +173,7 @@ fn allowed_from(times: &[Instant], most: usize, count: usize) -> Option<Instant>
     Some(times[last] + MINUTE)
 }
 
-/// Inserts this number of evictions at their time.
+/// Inserts `at` into the sorted list `times`, `count` times.
 fn insert(times: &mut Vec<Instant>, count: usize, at: Instant) {
     let place = times.partition_point(|time| *time <= at);
     times.splice(place..place, std::iter::repeat_n(at, count));
@@ -181,10 +183,10 @@ fn insert(times: &mut Vec<Instant>, count: usize, at: Instant) {
 mod tests {
     use super::*;
 
-    const PER_NAMESPACE: Most = Most { namespace: Some(3), cluster: None };
-    const PER_CLUSTER: Most = Most { namespace: None, cluster: Some(4) };
+    const PER_NAMESPACE: EvictionLimits = EvictionLimits { namespace: Some(3), cluster: None };
+    const PER_CLUSTER: EvictionLimits = EvictionLimits { namespace: None, cluster: Some(4) };
 
-    fn need(namespaces: &[(&str, usize)]) -> Need {
+    fn need(namespaces: &[(&str, usize)]) -> NamespaceCounts {
         namespaces.iter().map(|(namespace, count)| (SmolStr::new(namespace), *count)).collect()
     }
 
@@ -193,7 +195,7 @@ mod tests {
     }
 
     /// Returns limits after evictions of pods `a0`, `a1`… of namespace `a`, one every ten seconds.
-    fn after(most: Most, pods: u64) -> (Rates, Instant) {
+    fn after(most: EvictionLimits, pods: u64) -> (Rates, Instant) {
         let (mut rates, start) = (Rates::new(most), Instant::now());
         for pod in 0..pods {
             rates.note(&"a".into(), &format!("a{pod}").into(), start + seconds(10 * pod));
@@ -205,15 +207,16 @@ mod tests {
     fn the_limit_allows_evictions_again_when_enough_are_a_minute_old() {
         let (mut rates, start) = after(PER_NAMESPACE, 3);
         let now = start + seconds(30);
-        let full = |rates: &mut Rates, count, now| rates.tally(now).full(&need(&[("a", count)]), now);
-        let until = |second| Some(Full { namespace: Some("a".into()), most: 3, until: start + seconds(second) });
+        let full = |rates: &mut Rates, count, now| rates.tally(now).exceeded(&need(&[("a", count)]), now);
+        let until =
+            |second| Some(ExceededLimit { namespace: Some("a".into()), most: 3, until: start + seconds(second) });
         assert_eq!(full(&mut rates, 1, now), until(60));
         assert_eq!(full(&mut rates, 2, now), until(70));
         assert_eq!(full(&mut rates, 3, now), until(80));
         assert_eq!(full(&mut rates, 100, now), until(80), "alone, after a minute without evictions");
         assert_eq!(full(&mut rates, 1, start + seconds(60)), None);
         assert_eq!(full(&mut rates, 100, start + seconds(80)), None);
-        assert_eq!(rates.tally(now).full(&need(&[("b", 3)]), now), None, "another namespace has its own minute");
+        assert_eq!(rates.tally(now).exceeded(&need(&[("b", 3)]), now), None, "another namespace has its own minute");
     }
 
     #[test]
@@ -221,11 +224,11 @@ mod tests {
         let (mut rates, start) = after(PER_CLUSTER, 3);
         let now = start + seconds(30);
         let tally = rates.tally(now);
-        assert_eq!(tally.full(&need(&[("b", 1)]), now), None);
-        let until = |second| Full { namespace: None, most: 4, until: start + seconds(second) };
-        assert_eq!(tally.full(&need(&[("b", 1), ("c", 1)]), now), Some(until(60)));
-        let (mut both, start) = after(Most { namespace: Some(1), cluster: Some(3) }, 3);
-        let full = both.tally(now).full(&need(&[("a", 1)]), start + seconds(30)).unwrap();
+        assert_eq!(tally.exceeded(&need(&[("b", 1)]), now), None);
+        let until = |second| ExceededLimit { namespace: None, most: 4, until: start + seconds(second) };
+        assert_eq!(tally.exceeded(&need(&[("b", 1), ("c", 1)]), now), Some(until(60)));
+        let (mut both, start) = after(EvictionLimits { namespace: Some(1), cluster: Some(3) }, 3);
+        let full = both.tally(now).exceeded(&need(&[("a", 1)]), start + seconds(30)).unwrap();
         assert_eq!((full.namespace.as_deref(), full.until), (Some("a"), start + seconds(80)));
     }
 
@@ -234,23 +237,23 @@ mod tests {
         let (mut rates, start) = after(PER_CLUSTER, 4);
         let now = start + seconds(40);
         let mut tally = rates.tally(now);
-        let first = tally.full(&need(&[("b", 3)]), now).unwrap();
+        let first = tally.exceeded(&need(&[("b", 3)]), now).unwrap();
         assert_eq!(first.until, start + seconds(80));
-        tally.promise(&need(&[("b", 3)]), first.until);
-        let second = tally.full(&need(&[("c", 1)]), now).unwrap();
+        tally.reserve(&need(&[("b", 3)]), first.until);
+        let second = tally.exceeded(&need(&[("c", 1)]), now).unwrap();
         assert_eq!(second.until, start + seconds(90), "sooner it would use the limit of the first");
-        tally.promise(&need(&[("c", 1)]), second.until);
-        let third = tally.full(&need(&[("d", 1)]), now).unwrap();
+        tally.reserve(&need(&[("c", 1)]), second.until);
+        let third = tally.exceeded(&need(&[("d", 1)]), now).unwrap();
         assert_eq!(third.until, start + seconds(140), "when the first one is a minute ago");
     }
 
     #[test]
-    fn of_a_promise_no_more_counts_than_the_limits_allow() {
-        let (mut rates, now) = after(Most { namespace: Some(3), cluster: Some(10) }, 0);
+    fn of_a_reservation_no_more_counts_than_the_limits_allow() {
+        let (mut rates, now) = after(EvictionLimits { namespace: Some(3), cluster: Some(10) }, 0);
         let mut tally = rates.tally(now);
-        tally.promise(&need(&[("a", 100)]), now);
-        assert_eq!(tally.full(&need(&[("b", 3)]), now), None);
-        assert_eq!(tally.full(&need(&[("a", 1)]), now).map(|full| full.until), Some(now + MINUTE));
+        tally.reserve(&need(&[("a", 100)]), now);
+        assert_eq!(tally.exceeded(&need(&[("b", 3)]), now), None);
+        assert_eq!(tally.exceeded(&need(&[("a", 1)]), now).map(|full| full.until), Some(now + MINUTE));
     }
 
     #[test]
@@ -268,12 +271,12 @@ mod tests {
 
     #[test]
     fn without_limits_nothing_is_counted_and_with_zero_no_pod_is_evicted() {
-        let (rates, _) = after(Most::default(), 3);
+        let (rates, _) = after(EvictionLimits::default(), 3);
         assert!(!rates.counts("a0") && rates.most().zero().is_none());
-        let zero = |namespace, cluster| Most { namespace, cluster }.zero();
+        let zero = |namespace, cluster| EvictionLimits { namespace, cluster }.zero();
         assert_eq!(zero(Some(0), Some(5)), Some("victims.evictionsPerMinute.perNamespace"));
         assert_eq!(zero(None, Some(0)), Some("victims.evictionsPerMinute.perCluster"));
-        let (mut rates, now) = after(Most { namespace: None, cluster: Some(0) }, 0);
-        assert!(rates.tally(now).full(&need(&[("a", 1)]), now).is_some(), "not even alone");
+        let (mut rates, now) = after(EvictionLimits { namespace: None, cluster: Some(0) }, 0);
+        assert!(rates.tally(now).exceeded(&need(&[("a", 1)]), now).is_some(), "not even alone");
     }
 }

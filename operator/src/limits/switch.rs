@@ -22,13 +22,14 @@ struct ModeConfigMap {
 }
 
 impl ModeConfig {
-    /// Returns the ConfigMap that sets the mode, or `None` if it does not exist.
+    /// Returns the name of the ConfigMap that sets the mode, or `None` if it does not exist.
     pub fn key(&self) -> Option<ObjectKey> {
         self.0.as_ref().map(|found| found.key.clone())
     }
 
-    /// Stores the current content of the ConfigMap, or that it was deleted. Returns true if it has changed.
-    pub fn take(&mut self, key: &ObjectKey, map: Option<&ConfigMap>) -> bool {
+    /// Stores the mode that a ConfigMap sets, or that it was deleted (`None`). Does nothing if `key` is not Giveway's ConfigMap for the
+    /// mode. Returns true if the content has changed.
+    pub fn update(&mut self, key: &ObjectKey, map: Option<&ConfigMap>) -> bool {
         if key.name != CONFIG_MAP {
             return false;
         }
@@ -68,7 +69,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Creates the switch with the mode of the chart, which counts until a ConfigMap is read.
+    /// Creates the switch in `chart`, the mode in the values of the chart, which applies until [`Switch::follow`] is called.
     pub fn new(chart: Mode) -> Self {
         Self { chart, mode: None, seen: None }
     }
@@ -78,7 +79,8 @@ impl Switch {
         self.mode.unwrap_or(self.chart)
     }
 
-    /// Applies the content of the ConfigMap. Returns a complaint if the content has changed and is invalid.
+    /// Sets the mode that the ConfigMap asks for, or that of the chart if it does not exist. An invalid ConfigMap changes no known mode.
+    /// Returns a complaint if the ConfigMap has changed and is invalid.
     pub fn follow(&mut self, said: &ModeConfig) -> Option<Complaint> {
         if self.seen.as_ref() == Some(said) {
             return None;
@@ -113,7 +115,7 @@ mod tests {
             let metadata = json!({"name": CONFIG_MAP, "namespace": "own", "uid": "u"});
             serde_json::from_value::<ConfigMap>(json!({"metadata": metadata, "data": data})).unwrap()
         });
-        said.take(&ObjectKey::new("own", CONFIG_MAP), map.as_ref());
+        said.update(&ObjectKey::new("own", CONFIG_MAP), map.as_ref());
         said
     }
 
@@ -161,7 +163,7 @@ mod tests {
     fn another_config_map_has_no_effect() {
         let mut said = ModeConfig::default();
         let map = serde_json::from_value::<ConfigMap>(json!({"metadata": {}, "data": {"mode": "off"}})).unwrap();
-        assert!(!said.take(&ObjectKey::new("own", "another"), Some(&map)));
+        assert!(!said.update(&ObjectKey::new("own", "another"), Some(&map)));
         assert_eq!(said, ModeConfig::default());
     }
 }

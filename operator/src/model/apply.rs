@@ -144,7 +144,7 @@ impl Model {
                 "ConfigMap",
                 update,
                 |m| m.said.key().into_iter().collect(),
-                |m, key, map| Ok(m.said.take(key, map.as_deref())),
+                |m, key, map| Ok(m.said.update(key, map.as_deref())),
             ),
             Input::Preemption(update) => {
                 self.plans.listed |= matches!(update, Update::Replaced(_) | Update::Complete);

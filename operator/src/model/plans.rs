@@ -1,7 +1,7 @@
 //! Stored plans as the watch shows them. Complete objects are kept only until a new leader has resumed the plans. After that, and for ended
 //! plans, only the fields that the history needs are kept.
 
-use crate::limits::rates::Need;
+use crate::limits::rates::NamespaceCounts;
 use giveway_crds::breaker::PlanOutcome;
 use giveway_crds::plan::{PlanState, StoredPreemptor};
 use giveway_crds::preemption::{PreemptionStatus, plan_of_part};
@@ -32,7 +32,7 @@ pub struct PlanRecord {
     /// Approximate size in etcd, in bytes.
     pub bytes: usize,
     /// Number of victims in each namespace, while a new leader may have to count them for the limits on evictions.
-    victims: Need,
+    victims: NamespaceCounts,
     /// UIDs of the pods that a completed plan placed, until a new leader has read them.
     placed: Vec<SmolStr>,
     /// The object, while it may have to be resumed.
@@ -58,7 +58,7 @@ pub struct Past {
     /// Name of the plan.
     pub plan: SmolStr,
     /// Maximum number of evicted pods in each namespace.
-    pub need: Need,
+    pub need: NamespaceCounts,
     /// End of the plan, in seconds since the epoch; `None` while it is in flight.
     pub at: Option<i64>,
 }
@@ -97,7 +97,7 @@ impl Plans {
             node: critical::tainted_for(spec).and_then(|_| Some(spec.placements.first()?.node.as_str().into())),
             created: object.creation_timestamp().map_or(0, |time| time.0.as_second()),
             bytes: lines * BYTES_A_LINE,
-            victims: if self.resumed { Need::new() } else { victims(&object) },
+            victims: if self.resumed { NamespaceCounts::new() } else { victims(&object) },
             placed: placed.collect(),
             object: (!self.resumed && status.state.in_flight()).then_some(object),
             status,
@@ -131,7 +131,8 @@ impl Plans {
                 (false, Some(object)) if first.status.state > PlanState::Planned => (None, removed(object, &here)),
                 _ => continue,
             };
-            let past = found.entry(plan).or_insert_with(|| Past { plan: plan.into(), need: Need::new(), at });
+            let past =
+                found.entry(plan).or_insert_with(|| Past { plan: plan.into(), need: NamespaceCounts::new(), at });
             for (namespace, count) in need {
                 let known = past.need.entry(namespace).or_default();
                 *known += count;
@@ -159,7 +160,7 @@ impl Plans {
     pub fn to_resume(&mut self) -> BTreeMap<SmolStr, Vec<Preemption>> {
         self.resumed = true;
         for record in self.records.values_mut() {
-            (record.victims, record.placed) = (Need::new(), Vec::new());
+            (record.victims, record.placed) = (NamespaceCounts::new(), Vec::new());
         }
         let mut plans: BTreeMap<SmolStr, Vec<Preemption>> = BTreeMap::new();
         for (name, record) in &mut self.records {
@@ -192,8 +193,8 @@ impl Plans {
 }
 
 /// Returns the number of pods that a `Preemption` evicts in each namespace.
-fn victims(object: &Preemption) -> Need {
-    let mut need = Need::new();
+fn victims(object: &Preemption) -> NamespaceCounts {
+    let mut need = NamespaceCounts::new();
     for unit in &object.spec.victims {
         *need.entry(unit.namespace.as_str().into()).or_default() += unit.pods.len();
     }
@@ -201,8 +202,8 @@ fn victims(object: &Preemption) -> Need {
 }
 
 /// Returns in each namespace the number of victims that do not exist any more: those for which `here` (key, UID) returns false.
-fn removed(object: &Preemption, here: impl Fn(&ObjectKey, &str) -> bool) -> Need {
-    let mut need = Need::new();
+fn removed(object: &Preemption, here: impl Fn(&ObjectKey, &str) -> bool) -> NamespaceCounts {
+    let mut need = NamespaceCounts::new();
     for unit in &object.spec.victims {
         let removed = |name: &str, uid: &str| !here(&ObjectKey::new(&unit.namespace, name), uid);
         let count = unit.pods.iter().filter(|pod| removed(&pod.name, &pod.uid)).count();

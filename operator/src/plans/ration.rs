@@ -7,7 +7,7 @@
 
 use super::{Flight, current};
 use crate::clock::Clock;
-use crate::limits::rates::{Full, Need, RateTally};
+use crate::limits::rates::{ExceededLimit, NamespaceCounts, RateTally};
 use crate::model::Model;
 use giveway_crds::plan::PlanState;
 use giveway_crds::wording::conditions::progress;
@@ -24,7 +24,7 @@ const TOLERANCE: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReachedLimit {
     /// The limit.
-    full: Full,
+    full: ExceededLimit,
     /// When the limit allows evictions again, as announced.
     at: Timestamp,
 }
@@ -37,7 +37,7 @@ impl ReachedLimit {
 }
 
 /// Returns a sentence about the limit on evictions per minute that is reached and the time `at` which it allows evictions again.
-pub fn limit_sentence(full: &Full, at: Timestamp) -> Sentence {
+pub fn limit_sentence(full: &ExceededLimit, at: Timestamp) -> Sentence {
     progress::limit_reached(full.namespace.as_deref(), full.most, at)
 }
 
@@ -59,18 +59,18 @@ impl Flight {
         let (mut order, refusable): (Vec<usize>, _) = (waiting.keys().copied().collect(), self.refusable_units(model));
         order.sort_by_key(|unit| (!refusable.contains(unit), *unit));
         let need = |units: &[usize]| {
-            let mut need = Need::new();
+            let mut need = NamespaceCounts::new();
             units.iter().for_each(|unit| {
                 *need.entry(self.plan.victims[*unit].namespace.as_str().into()).or_default() += waiting[unit];
             });
             need
         };
         let no_eviction_requested = !self.victims.iter().any(|victim| victim.accepted || victim.call.pending());
-        let mut full = if no_eviction_requested { tally.full(&need(&order), clock.now) } else { None };
+        let mut full = if no_eviction_requested { tally.exceeded(&need(&order), clock.now) } else { None };
         let (mut may, mut rest) = (requested, order.as_slice());
         while let (None, [unit, others @ ..]) = (&full, rest) {
             let one = need(&[*unit]);
-            full = tally.full(&one, clock.now);
+            full = tally.exceeded(&one, clock.now);
             if full.is_none() {
                 tally.add(&one, clock.now);
                 may.insert(*unit);
@@ -78,7 +78,7 @@ impl Flight {
             }
         }
         if let Some(full) = &full {
-            tally.promise(&need(rest), full.until);
+            tally.reserve(&need(rest), full.until);
         }
         self.ration = Some(may);
         self.reached_limit = full.map(|full| self.with_announced_time(full, clock));
@@ -128,7 +128,7 @@ impl Flight {
 
     /// Returns the reached limit with the time to announce. A time that was announced before is kept until it has passed, unless the limit
     /// allows evictions earlier, so that the message does not change all the time.
-    fn with_announced_time(&self, full: Full, clock: Clock) -> ReachedLimit {
+    fn with_announced_time(&self, full: ExceededLimit, clock: Clock) -> ReachedLimit {
         let known = self.reached_limit.as_ref().filter(|known| {
             known.full.namespace == full.namespace
                 && known.full.until > clock.now

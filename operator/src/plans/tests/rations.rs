@@ -2,7 +2,7 @@
 //! evicted, and their messages.
 
 use super::*;
-use crate::limits::rates::{MINUTE, Most, Rates};
+use crate::limits::rates::{EvictionLimits, MINUTE, Rates};
 use giveway_crds::wording::Names;
 
 /// Returns a run whose plan evicts pods `a`, `b` and `c` of namespace `default`, one on each of three nodes. Those in
@@ -55,7 +55,7 @@ fn pass(run: &mut Run, rates: &mut Rates) -> Vec<String> {
     // Two rounds, because a nomination is confirmed in between.
     for _ in 0..2 {
         let mut tally = rates.tally(run.now);
-        let mut going = crate::limits::rates::Need::new();
+        let mut going = crate::limits::rates::NamespaceCounts::new();
         for (namespace, uid) in run.flight.evictions_under_way().filter(|(_, uid)| !rates.counts(uid)) {
             let _ = uid;
             *going.entry(namespace.clone()).or_default() += 1;
@@ -85,7 +85,7 @@ fn accepted(run: &mut Run, pods: &[&str]) {
 }
 
 fn per_namespace(most: u32) -> Rates {
-    Rates::new(Most { namespace: Some(most), cluster: None })
+    Rates::new(EvictionLimits { namespace: Some(most), cluster: None })
 }
 
 fn limit_message(run: &Run) -> String {
