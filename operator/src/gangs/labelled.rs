@@ -375,7 +375,7 @@ impl LabelledGangs {
             }
             None => {
                 let create = || Command::CreateGroup(Box::new(made(model, key, pod, &facts, size.start)));
-                commands.extend(self.calls.start_in_patience(CallKey::CreateGroup(key.clone()), now, create));
+                commands.extend(self.calls.start_with_long_delay(CallKey::CreateGroup(key.clone()), now, create));
                 // The PodGroup stays in `pending` until the watch shows it.
                 false
             }

@@ -26,10 +26,10 @@ const LONGEST_AFTER_REJECTION: Duration = Duration::from_secs(600);
 /// How often the retry delay, at first 0.1 s, is doubled at most.
 const MOST_DOUBLED: u32 = 6;
 /// The same for calls that any tenant can make fail. The resulting delay must be shorter than [`FORGOTTEN`].
-const MOST_DOUBLED_IN_PATIENCE: u32 = 9;
+const MOST_DOUBLED_LONG: u32 = 9;
 
-/// Returns true if enough time has passed since a call failed. The delay starts at 100 ms, and doubles with each
-/// failure.
+/// Returns true if a call may be retried at `now` that failed last at `failed`, `tries` times in a row. The delay is 100 ms, doubled with
+/// each failure, at most `most_doubled` times.
 fn is_due(failed: Instant, tries: u32, most_doubled: u32, now: Instant) -> bool {
     now.duration_since(failed) >= Duration::from_millis(100 << tries.min(most_doubled))
 }
@@ -59,17 +59,17 @@ impl Call {
         }
     }
 
-    /// Like `due`, with a longer delay for calls whose repeated failures would delay other calls: up to 51 s after the
-    /// last failure.
-    fn due_in_patience(self, now: Instant) -> bool {
+    /// Like [`Self::due`], but with a longer delay after repeated failures, up to 51 s after the last one: for calls whose retries would
+    /// delay other calls.
+    fn due_after_long_delay(self, now: Instant) -> bool {
         match self {
-            Self::Failed(at, tries) => is_due(at, tries, MOST_DOUBLED_IN_PATIENCE, now),
+            Self::Failed(at, tries) => is_due(at, tries, MOST_DOUBLED_LONG, now),
             _ => self.due(now),
         }
     }
 
-    /// Returns true if the record of the call can be deleted: the call succeeded and the watch has had time to show its
-    /// effect, or it failed and has not been retried for a long time.
+    /// Returns true if the record of the call can be removed at `now`: the call succeeded and the watch has had time to show its effect, or
+    /// it failed and has not been retried for a minute.
     pub fn is_expired(self, now: Instant) -> bool {
         match self {
             Self::Pending(_) | Self::Idle => false,
@@ -83,13 +83,13 @@ impl Call {
         *self = Self::Pending(self.tries());
     }
 
-    /// Records the response: whether the call succeeded, at `now`.
+    /// Records the response at `now`: `ok` is true if the call succeeded.
     pub fn answered(&mut self, ok: bool, now: Instant) {
         *self = if ok { Self::Done(now) } else { Self::Failed(now, self.tries() + 1) };
     }
 
-    /// Records the outcome of an eviction or of its dry run. One that admission rejected is due again after a minute; this delay doubles
-    /// with each failure, up to ten minutes.
+    /// Records the outcome of an eviction, or of its dry run, at `now`. One that admission rejected may be repeated after a minute; this
+    /// delay doubles with each failure, up to ten minutes.
     pub fn evicted(&mut self, outcome: &EvictOutcome, now: Instant) {
         match outcome {
             EvictOutcome::Rejected(_) => {
@@ -111,8 +111,8 @@ impl Call {
         *self = Self::Failed(now, (self.tries() + 1).min(UNANSWERED_TRIES));
     }
 
-    /// Records that the call was withdrawn before it was made. Whether an earlier failed call took effect is still
-    /// unknown.
+    /// Records that a call which was started has been dropped before it was sent. Failures before it still count, because their calls may
+    /// have taken effect.
     pub fn withdrawn(&mut self, now: Instant) {
         *self = match self.tries() {
             0 => Self::Idle,
@@ -125,7 +125,7 @@ impl Call {
         matches!(self, Self::Pending(_))
     }
 
-    /// Returns how often in a row the call has failed; 0 after a success.
+    /// Returns how often in a row the call has failed, also while it is repeated; 0 after a success.
     pub fn tries(self) -> u32 {
         match self {
             Self::Pending(tries) | Self::Failed(_, tries) => tries,
@@ -133,7 +133,7 @@ impl Call {
         }
     }
 
-    /// Returns true if the call failed so often that it is not retried.
+    /// Returns true if the call has failed so often that it is not retried, and its plan fails.
     pub fn exhausted(self) -> bool {
         self.tries() >= MAX_TRIES
     }
@@ -145,23 +145,29 @@ impl Call {
 pub struct Calls(BTreeMap<CallKey, Call>);
 
 impl Calls {
-    /// Returns the command if its call must be made now, and then records the call as made.
+    /// Returns the command if its call may be made now: it is not in flight, and its retry delay has passed. Then records it as in flight.
+    /// A command without a [key](Command::key) is always returned.
     pub fn start(&mut self, command: Command, now: Instant) -> Option<Command> {
         let Some(key) = command.key() else { return Some(command) };
         self.start_if(key, |call| call.due(now)).then_some(command)
     }
 
-    /// Like `start`, with a longer retry delay: for calls that a tenant can make fail for each of thousands of objects. `make` returns the
-    /// command with this key; it is called only if the call must be made.
-    pub fn start_in_patience(&mut self, key: CallKey, now: Instant, make: impl FnOnce() -> Command) -> Option<Command> {
-        self.start_if(key.clone(), |call| call.due_in_patience(now)).then(|| {
+    /// Like [`Self::start`], with a longer retry delay: for calls that a tenant can make fail for each of thousands of objects. `make`
+    /// returns the command with this key; it is called only if the call may be made.
+    pub fn start_with_long_delay(
+        &mut self,
+        key: CallKey,
+        now: Instant,
+        make: impl FnOnce() -> Command,
+    ) -> Option<Command> {
+        self.start_if(key.clone(), |call| call.due_after_long_delay(now)).then(|| {
             let command = make();
             debug_assert_eq!(command.key(), Some(key), "the answer is recorded under the command's own key");
             command
         })
     }
 
-    /// Starts a call if its state permits it. Returns true if it was started.
+    /// Records the call with this key as in flight if `is_due` returns true for its state. Returns true if it did.
     fn start_if(&mut self, key: CallKey, is_due: impl Fn(Call) -> bool) -> bool {
         let call = self.0.entry(key).or_default();
         let due = is_due(*call);
@@ -171,8 +177,9 @@ impl Calls {
         due
     }
 
-    /// Like `start`, for a call whose result is not reported: it is repeated until the watch shows its effect.
-    pub fn start_unheard(&mut self, command: Command, now: Instant) -> Option<Command> {
+    /// Like [`Self::start`], for a call whose result is not reported here: the command is returned again every few seconds, as long as it
+    /// is passed, because the watch does not show its effect. `None` also for a command without a key.
+    pub fn start_unreported(&mut self, command: Command, now: Instant) -> Option<Command> {
         let key = command.key()?;
         let due = self.0.get(&key).is_none_or(|call| call.due(now));
         due.then(|| {
@@ -181,12 +188,13 @@ impl Calls {
         })
     }
 
-    /// Records that another component has made the call.
+    /// Records the call with this key as successful at `now`, because another part of the operator has made it.
     pub fn made(&mut self, key: CallKey, now: Instant) {
         self.0.insert(key, Call::Done(now));
     }
 
-    /// Records the result of a call. Returns true if the call was started here.
+    /// Records the result of the call with this key at `now`: `ok` is true if it succeeded. Returns true if it was started here; otherwise
+    /// nothing is recorded.
     pub fn answered(&mut self, key: &CallKey, ok: bool, now: Instant) -> bool {
         let call = self.0.get_mut(key);
         let known = call.is_some();
@@ -196,8 +204,8 @@ impl Calls {
         known
     }
 
-    /// Records the result of a call. Returns the PodGroup and the reason if the API server rejected a PodGroup whose creation was started
-    /// here.
+    /// Records the result of the call with this key. If it was the creation of a PodGroup, started here, and it failed, returns the name of
+    /// the PodGroup and the API server's reason; otherwise `None`.
     pub fn rejected_group<'c>(
         &mut self,
         key: &'c CallKey,
@@ -212,18 +220,17 @@ impl Calls {
         }
     }
 
-    /// Returns true if the record of this call has not expired: it was started in this term and is in flight, or was
-    /// answered a short while ago.
+    /// Returns true if the call with this key is in flight, or was answered so recently that its record has not expired.
     pub fn holds(&self, key: &CallKey) -> bool {
         self.0.contains_key(key)
     }
 
-    /// Returns the number of calls that were made and have no response.
+    /// Returns the number of calls that were started and have no response.
     pub fn in_flight(&self) -> usize {
         self.0.values().filter(|call| call.pending()).count()
     }
 
-    /// Deletes the records of finished calls, also of those for deleted objects.
+    /// Removes the [expired](Call::is_expired) records of calls, also of those for deleted objects.
     pub fn forget(&mut self, now: Instant) {
         self.0.retain(|_, call| !call.is_expired(now));
     }

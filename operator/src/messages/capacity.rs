@@ -60,12 +60,13 @@ pub struct Placeholder {
 }
 
 impl Identity {
-    /// Returns a reference to its PodGroup, as the owner of the created objects.
+    /// Returns the reference with which created objects name this PodGroup as their owner.
     fn owner(&self) -> OwnerReference {
         owner(&format!("{GROUP}/v1alpha1"), "PodGroup", &self.key.name, &self.uid)
     }
 
-    /// Returns the metadata of an object that is created for this gang or member.
+    /// Returns the metadata of an object that is created for this PodGroup: `name`, the namespace of the PodGroup, the label `label` with
+    /// the name of the PodGroup, and this owner.
     fn metadata(&self, name: String, label: &str, owner: OwnerReference) -> ObjectMeta {
         ObjectMeta {
             name: Some(name),
@@ -77,7 +78,7 @@ impl Identity {
     }
 }
 
-/// Returns the owner reference to the object of this kind, name and UID.
+/// Returns the owner reference, as controller, to the object of this kind, name and UID.
 fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> OwnerReference {
     OwnerReference {
         api_version: api_version.to_owned(),
@@ -105,13 +106,13 @@ impl CapacityRequest {
         ProvisioningRequest { metadata, spec, status: None }
     }
 
-    /// Returns the name of the PodTemplate of the pod set at this index.
+    /// Returns the name of the PodTemplate for the set at this index in `sets`.
     fn template_name(&self, at: usize) -> String {
         format!("{}-{at}", self.name)
     }
 
-    /// Returns the PodTemplate of a set, derived from one of its members. It is owned by the ProvisioningRequest with
-    /// this UID, and so garbage-collected with it.
+    /// Returns the PodTemplate for the set at index `at` in `sets`, derived from `member`, one of its pods. It is owned by the
+    /// ProvisioningRequest with the UID `request`, and so garbage-collected with it.
     pub fn template(&self, at: usize, member: &Pod, request: &str) -> PodTemplate {
         let owner = owner("autoscaling.x-k8s.io/v1", "ProvisioningRequest", &self.name, request);
         let labels = member.metadata.labels.clone().unwrap_or_default();
@@ -120,14 +121,14 @@ impl CapacityRequest {
             metadata: self.gang.metadata(self.template_name(at), LABEL_PROVISIONING, owner),
             template: Some(PodTemplateSpec {
                 metadata: Some(ObjectMeta { labels: Some(labels), ..ObjectMeta::default() }),
-                spec: member.spec.as_ref().map(what_matters),
+                spec: member.spec.as_ref().map(scheduling_fields),
             }),
         }
     }
 }
 
-/// Returns the part of a pod's spec that affects scheduling, without commands, environment and mounts.
-fn what_matters(spec: &PodSpec) -> PodSpec {
+/// Returns the part of a pod's spec that affects scheduling: without commands, environment variables and mounts.
+fn scheduling_fields(spec: &PodSpec) -> PodSpec {
     let container = |container: &Container| Container {
         name: container.name.clone(),
         image: container.image.clone(),
@@ -159,14 +160,14 @@ fn what_matters(spec: &PodSpec) -> PodSpec {
 }
 
 impl Placeholder {
-    /// Returns its name, which is derived from its member's UID so that no placeholder is created twice.
+    /// Returns the name of the placeholder pod. It is derived from the UID of its member, so that no placeholder is created twice.
     pub fn name(&self) -> String {
         name_for(&self.member.uid)
     }
 
-    /// Returns a pod with the same resource requests as its member, which does nothing. It has none of the member's
-    /// labels, so that no Service and no PodDisruptionBudget selects it. Therefore it has no pod affinity, pod
-    /// anti-affinity or topology spread constraints either.
+    /// Returns the placeholder pod to create, with the resource requests of `member` and a container that does nothing. It has none of the
+    /// member's labels, so that no Service and no PodDisruptionBudget selects it. Therefore it has no pod affinity, pod anti-affinity or
+    /// topology spread constraints either.
     pub fn pod(&self, member: &Pod) -> Pod {
         let spec = member.spec.clone().unwrap_or_default();
         let amounts: BTreeMap<String, Quantity> =
@@ -221,7 +222,7 @@ impl Placeholder {
     }
 }
 
-/// Returns the name of the placeholder for the member with this UID.
+/// Returns the name of the placeholder pod for the member with this UID.
 pub fn name_for(member: &str) -> String {
     format!("placeholder-{member}")
 }

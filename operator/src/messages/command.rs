@@ -212,7 +212,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Returns the removal of the scheduling gate of a pod without a plan.
+    /// Returns the command that removes Giveway's scheduling gate from a pod that is in no plan. Calls are ordered by `priority`.
     pub fn ungate(pod: &Pod, preemptor: Preemptor, priority: i32) -> Self {
         let (plan, pod, uid) = (String::new(), pod.key.clone(), pod.uid.clone());
         Self::Ungate { preemptor, priority, plan, pod, uid, domain: None, rehearsal: false }
@@ -234,8 +234,8 @@ impl Command {
         }
     }
 
-    /// Returns what the call writes, if it is answered by [`Report::Answered`](crate::messages::report::Report::Answered) or withdraws a
-    /// nomination. Other commands have reports of their own.
+    /// Returns what the call writes, by which it is recorded until it is answered. `None` for commands that do not withdraw a nomination
+    /// and are answered by a report of their own, not by [`Report::Answered`](crate::messages::report::Report::Answered).
     pub fn key(&self) -> Option<CallKey> {
         let key = match self {
             Self::CreateGroup(group) => {
@@ -264,7 +264,7 @@ impl Command {
         Some(key)
     }
 
-    /// Returns the queue in which the command waits until it is carried out.
+    /// Returns the queue in which the command waits until its call is made.
     pub fn queue(&self) -> QueueName {
         match self {
             Self::Evict(_) => QueueName::Evictions,
@@ -366,7 +366,8 @@ pub struct EvictCall {
 }
 
 impl EvictCall {
-    /// Returns true if a known budget can refuse the eviction.
+    /// Returns true if a PodDisruptionBudget can prevent the eviction: one is known that selects the pod, and the pod must not be deleted
+    /// when the budget refuses.
     pub fn refusable(&self) -> bool {
         self.budgeted && !self.may_force
     }

@@ -77,7 +77,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// Returns the kind whose watch delivered the input; `None` if no watch did.
+    /// Returns the kind of the objects in an update of a watch; `None` for the other inputs.
     pub fn kind(&self) -> Option<&'static str> {
         Some(match self {
             Self::Namespace(_) => "Namespace",
@@ -104,7 +104,7 @@ impl Input {
     }
 }
 
-/// Namespace and name of an object; cluster-scoped objects have an empty namespace.
+/// Returns namespace and name of an object; the namespace of a cluster-scoped object is empty.
 pub fn key_of<K: ResourceExt>(object: &K) -> ObjectKey {
     ObjectKey::new(object.namespace().unwrap_or_default(), object.name_any())
 }

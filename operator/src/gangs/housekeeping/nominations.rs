@@ -50,7 +50,7 @@ impl Housekeeping {
                 node: None,
                 rehearsal: false,
             };
-            commands.extend(self.calls.start_unheard(withdraw, now));
+            commands.extend(self.calls.start_unreported(withdraw, now));
         }
         commands
     }

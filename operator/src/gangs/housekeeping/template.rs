@@ -33,7 +33,7 @@ impl Housekeeping {
             // The PodGroup is examined again until the watch shows it.
             self.again.insert(key.clone());
             let create = || Command::CreateGroup(Box::new(group));
-            commands.extend(self.calls.start_in_patience(CallKey::CreateGroup(key.clone()), now, create));
+            commands.extend(self.calls.start_with_long_delay(CallKey::CreateGroup(key.clone()), now, create));
             return;
         }
         let message = match members.iter().find_map(|pod| pod.template.as_ref()) {
