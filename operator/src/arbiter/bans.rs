@@ -37,7 +37,7 @@ impl Arbiter {
         for member in &flight.members {
             let pod = self.model.cluster.pod(&member.pod).filter(|pod| pod.uid == member.uid);
             if let (Some(pod), Some(node)) = (pod, unbound.get(&member.uid).copied()) {
-                banned.insert((self.model.subject_of(pod), node));
+                banned.insert((self.model.ban_subject_of(pod), node));
             }
         }
         let mut stored: Vec<StoredBan> = Vec::new();
@@ -69,7 +69,7 @@ impl Arbiter {
         for member in &flight.members {
             let pod = self.model.cluster.pod(&member.pod).filter(|pod| pod.uid == member.uid);
             let Some((pod, node)) = pod.and_then(|pod| Some((pod, pod.node.as_ref()?))) else { continue };
-            let subject = self.model.subject_of(pod);
+            let subject = self.model.ban_subject_of(pod);
             if self.restraint.bans.bound(&subject, node) {
                 bound.push((subject, node.clone()));
             }
@@ -140,7 +140,7 @@ impl Arbiter {
             return None;
         }
         placements.iter().find_map(|placed| {
-            let subject = self.model.subject_of(self.model.cluster.pod(&placed.pod)?);
+            let subject = self.model.ban_subject_of(self.model.cluster.pod(&placed.pod)?);
             let everywhere = bans.everywhere(&subject).map(|ban| ban_sentence(&placed.pod.name, None, ban));
             let here =
                 || bans.on(&subject, &placed.node).map(|ban| ban_sentence(&placed.pod.name, Some(&placed.node), ban));
@@ -194,6 +194,6 @@ impl Arbiter {
             Preemptor::Group(key) => self.model.pending.of_group(key).filter_map(|pod| cluster.pod(pod)).collect(),
             Preemptor::Pod(key) => cluster.pod(key).into_iter().collect(),
         };
-        pods.into_iter().map(|pod| (self.model.subject_of(pod), pod.key.name.clone())).collect()
+        pods.into_iter().map(|pod| (self.model.ban_subject_of(pod), pod.key.name.clone())).collect()
     }
 }

@@ -137,7 +137,7 @@ impl Arbiter {
             known.unwrap_or_else(|| Context { lingering: self.model.overdue().clone(), ..self.context(state.1) });
         context.exempt = excluded_victims;
         context.now = clock.epoch_seconds.checked_mul(1_000_000_000);
-        context.exempt.extend(self.model.unheard().iter().chain(self.restraint.bans.victims()).cloned());
+        context.exempt.extend(self.model.pods_of_unknown_groups().iter().chain(self.restraint.bans.victims()).cloned());
         let started = Instant::now();
         let mut decision = self.ask_the_planner(preemptor, &context);
         if let Decision::Preempt(plan) = &decision

@@ -31,7 +31,7 @@ impl Arbiter {
         let here = |pod: &ObjectKey, uid: &str| {
             self.model.cluster.pod(pod).is_some_and(|pod| pod.uid == uid && pod.live() && !pod.terminating)
         };
-        for past in self.model.plans.lately(since, here) {
+        for past in self.model.plans.earlier_evictions(since, here) {
             let age = past.at.map_or(0, |at| (clock.epoch_seconds - at - MARGIN).max(0));
             let age = Duration::from_secs(u64::try_from(age).unwrap_or(0));
             self.restraint.rates.remember(&past.plan, &past.need, clock.now.checked_sub(age).unwrap_or(clock.now));

@@ -81,7 +81,9 @@ impl Arbiter {
             }
             let mut context = self.context(rescue::rank(priority));
             context.exempt = excluded_victims;
-            context.exempt.extend(self.model.unheard().iter().chain(self.restraint.bans.victims()).cloned());
+            context
+                .exempt
+                .extend(self.model.pods_of_unknown_groups().iter().chain(self.restraint.bans.victims()).cloned());
             context.lingering = self.model.lingering(clock.epoch_seconds);
             let started = Instant::now();
             let mut found = rescue::rescue(&self.model.cluster, &pod, &terms, &context);

@@ -271,7 +271,7 @@ impl Departure {
         } else {
             let asked = |pod: &&Pod| self.members.get(&pod.uid).is_some_and(DepartingPod::is_asked);
             let (going, next): (Vec<&Pod>, Vec<&Pod>) = left.iter().copied().partition(asked);
-            model.breaches(going.into_iter().chain(next), &BTreeMap::new())
+            model.budget_violations(going.into_iter().chain(next), &BTreeMap::new())
         };
         let mut changed = false;
         for pod in left {

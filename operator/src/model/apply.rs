@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 const MOST_PREEMPTED: usize = 10_000;
 
 impl Model {
-    /// Applies one input. Only changes of objects matter here; the arbiter handles the others.
+    /// Updates the model by one input, if that is a change of objects. The arbiter handles the other inputs.
     pub fn apply(&mut self, input: Input) {
         match input {
             Input::Node(update) => self.each(
@@ -152,15 +152,16 @@ impl Model {
                     STORED_PLANS,
                     update,
                     |m| m.plans.names(),
-                    |m, key, object| Ok(m.plans.take(&key.name, object)),
+                    |m, key, object| Ok(m.plans.update(&key.name, object)),
                 )
             }
             Input::Report(_) | Input::Dump => {}
         }
     }
 
-    /// Applies an update object by object. `known` returns the keys of the kind that are in the model. `change` adds (`Some`) or removes
-    /// (`None`) one object, and returns true if that may affect a decision.
+    /// Applies an update of the objects of `kind`, one by one. `known` returns the names of those in the model, from which a complete list
+    /// removes all that it does not contain. `change` stores one object, or removes it (`None`), and returns true if that may affect a
+    /// decision, or the error that the object is invalid, which is kept in `problems`.
     fn each<K: ResourceExt>(
         &mut self,
         kind: &'static str,
@@ -216,7 +217,8 @@ impl Model {
         }
     }
 
-    /// Applies a change of a node; `None` means that it was deleted. Returns true if the model changed.
+    /// Stores the new state of a node; `None` means that it was deleted. Returns true if that may affect a decision. The error says why the
+    /// object is invalid.
     fn node(&mut self, key: &ObjectKey, node: Option<Box<Node>>) -> Result<bool, String> {
         match node {
             Some(node) => {
@@ -236,7 +238,8 @@ impl Model {
         }
     }
 
-    /// Applies a change of a priority class; `None` means that it was deleted. Returns true if the model changed.
+    /// Stores the new state of a PriorityClass; `None` means that it was deleted. Returns true if that may affect a decision. The error
+    /// says why the object is invalid.
     fn class(&mut self, key: &ObjectKey, class: Option<Box<PriorityClass>>) -> Result<bool, String> {
         let since = class.as_ref().map(|class| Since::of(class));
         let changed = match class {
@@ -258,7 +261,7 @@ impl Model {
         Ok(changed)
     }
 
-    /// Updates how the annotations of a pod differ from those that its class gives.
+    /// Updates, after a change of the pod `key` or of its PriorityClass, how its annotations differ from those that the class gives.
     fn note_correction(&mut self, key: &ObjectKey) {
         let correction = self.cluster.pod(key).and_then(|pod| {
             let Some(name) = pod.priority_class_name.as_deref().filter(|name| !name.is_empty()) else {
@@ -272,14 +275,15 @@ impl Model {
         }
     }
 
-    /// Marks the PodGroup of a pod as changed.
+    /// Marks the PodGroup of the pod `key` as changed since the last pass.
     fn touch_group_of(&mut self, key: &ObjectKey) {
         if let Some(group) = self.cluster.pod(key).filter(|p| !p.native()).and_then(|p| p.group.as_ref()) {
             self.touched.insert(ObjectKey::new(&key.namespace, group));
         }
     }
 
-    /// Updates which pods reserve capacity as placeholders of a PodGroup.
+    /// Updates of which PodGroup the pod `key` is a placeholder. `pod` is its new state, `None` if it was deleted; the model still has the
+    /// old one.
     fn note_placeholder(&mut self, key: &ObjectKey, pod: Option<&Pod>) {
         let before = self.cluster.pod(key).and_then(|pod| pod.labels.get(keys::LABEL_PLACEHOLDER)).map(str::to_owned);
         let group = |name: &String| ObjectKey::new(&key.namespace, name);
@@ -300,11 +304,11 @@ impl Model {
         }
     }
 
-    /// Applies a change of a pod and updates the indexes; `None` means that it was deleted. Returns true if the model
-    /// changed.
+    /// Stores the new state of a pod, and updates the indexes and the changes since the last pass; `None` means that it was deleted.
+    /// Returns true if that may affect a decision. The error says why the pod is invalid.
     fn pod(&mut self, key: &ObjectKey, pod: Option<Box<MemberPod>>) -> Result<bool, String> {
         let before = Footprint::of(&self.cluster, key);
-        let changed = self.take_pod(key, pod);
+        let changed = self.store_pod(key, pod);
         self.pending.note(key, self.cluster.pod(key));
         // The model may have an earlier state of a pod that is invalid now.
         if *changed.as_ref().unwrap_or(&true) {
@@ -313,8 +317,8 @@ impl Model {
         changed
     }
 
-    /// Applies a change of a pod to the model of the cluster.
-    fn take_pod(&mut self, key: &ObjectKey, pod: Option<Box<MemberPod>>) -> Result<bool, String> {
+    /// Like [`Self::pod`], without the index of pending pods and the changes since the last pass.
+    fn store_pod(&mut self, key: &ObjectKey, pod: Option<Box<MemberPod>>) -> Result<bool, String> {
         self.touch_group_of(key);
         self.note_placeholder(key, pod.as_ref().map(|pod| &pod.pod));
         let Some(MemberPod { pod, native_group }) = pod.map(|pod| *pod) else {
@@ -328,7 +332,7 @@ impl Model {
             if let Some((uid, _)) = self.deadlines.remove(key) {
                 self.note_pod_deletion(PodDeletion::Terminated(uid));
             }
-            self.unheard.forget(key);
+            self.unknown_groups.forget(key);
             return Ok(self.cluster.remove_pod(key));
         };
         let mut record = PodRecord {
@@ -366,7 +370,7 @@ impl Model {
             self.note_terminating(key, &pod, at);
         }
         self.note_correction(key);
-        self.unheard.note(&self.cluster, &self.namespaces, key);
+        self.unknown_groups.note(&self.cluster, &self.namespaces, key);
         if let Some(at) = preempted.filter(|_| pod.metadata.deletion_timestamp.is_some())
             && self.terminating_for_scheduler.insert(uid)
         {
@@ -375,7 +379,8 @@ impl Model {
         changed
     }
 
-    /// Counts a decision of kube-scheduler: a pending pod was bound, or the report about it changed. Sets which decision the report is.
+    /// Counts a decision of kube-scheduler if `pod`, the new state, shows one: a pending pod was bound, or what kube-scheduler reports
+    /// about it changed. Stores in the report in `record` the number of the decision that it belongs to. The model still has the old state.
     fn note_decision(&mut self, key: &ObjectKey, pod: &Pod, record: &mut PodRecord) {
         let was_pending = self.cluster.pod(key).is_some_and(|before| before.uid == record.uid && !before.bound());
         let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
@@ -395,8 +400,9 @@ impl Model {
         }
     }
 
-    /// Records that kube-scheduler preempted a pod. Native groups are left out: if all their pods are disrupted together, kube-scheduler
-    /// evicts the other pods itself.
+    /// Records for the next pass that kube-scheduler preempted the pod `key`, announced at `at`, in seconds since the epoch, and which
+    /// members of its PodGroup were bound then. Members of native PodGroups are left out: if all pods of such a group are disrupted
+    /// together, kube-scheduler evicts the others itself.
     fn note_preempted_by_scheduler(&mut self, key: &ObjectKey, at: i64) {
         if let Some(pod) = self.cluster.pod(key).filter(|pod| !pod.native())
             && let Some(group) = pod.group_key()
@@ -421,7 +427,8 @@ impl Model {
         }
     }
 
-    /// Applies a change of a PodGroup; `None` means that it was deleted. Returns true if the model changed.
+    /// Stores the new state of a PodGroup; `None` means that it was deleted. Returns true if that may affect a decision. The error says why
+    /// the object is invalid.
     fn group(&mut self, key: &ObjectKey, group: Option<Box<PodGroup>>) -> Result<bool, String> {
         self.touched.insert(key.clone());
         let Some(group) = group else {
@@ -465,7 +472,7 @@ impl Model {
     }
 
     /// Updates the index of PodGroups by Workload after the PodGroup `key` changed; `before` is its earlier record. If it names another
-    /// Workload now, the earlier one counts as changed.
+    /// Workload than before, or none, the earlier Workload counts as changed.
     fn note_workload(&mut self, key: &ObjectKey, before: Option<&GroupRecord>) {
         let of = |record: &GroupRecord| record.template.as_ref().map(|(name, _)| ObjectKey::new(&key.namespace, name));
         let (before, now) = (before.and_then(of), self.groups.get(key).and_then(of));
@@ -480,7 +487,8 @@ impl Model {
         }
     }
 
-    /// Applies a change of a Workload; `None` means that it was deleted. Returns true if the model changed.
+    /// Stores the new state of a Workload; `None` means that it was deleted. Returns true if that may affect a decision. Its PodGroups that
+    /// pods refer to count as changed.
     fn workload(&mut self, key: &ObjectKey, workload: Option<Box<Workload>>) -> Result<bool, String> {
         self.touched_workloads.insert(key.clone());
         // Its status, labels and annotations do not affect PodGroups: if only they changed, no pod needs to be checked.
@@ -512,7 +520,8 @@ fn named<'n>(names: impl Iterator<Item = &'n SmolStr>) -> Vec<ObjectKey> {
     names.map(|name| ObjectKey::new("", name)).collect()
 }
 
-/// Returns the change of an object of a kind of which only the planner's state is kept.
+/// Returns the function that [`Model::each`] needs for a kind of which only the planner keeps a state: it calls `upsert` with an object,
+/// and `remove` with the name of a deleted one.
 fn in_cluster<K>(
     upsert: fn(&mut Cluster, &K) -> bool,
     remove: impl Fn(&mut Cluster, &ObjectKey) -> bool,
@@ -525,28 +534,30 @@ fn in_cluster<K>(
     }
 }
 
-/// Adapts the removal of a cluster-scoped object by its name to one by its key.
+/// Converts a function that removes a cluster-scoped object by its name to one that does so by its key.
 fn by_name(remove: fn(&mut Cluster, &str) -> bool) -> impl Fn(&mut Cluster, &ObjectKey) -> bool {
     move |cluster, key| remove(cluster, &key.name)
 }
 
-/// Returns the reference to the owner that a PodGroup was created for because of the gang label, which it has, too.
+/// Returns the reference to the owner for which a PodGroup with the gang label was created: its controller. `None` for PodGroups without
+/// that label.
 fn made_for(group: &PodGroup) -> Option<&OwnerReference> {
     controller(group.owner_references()).filter(|_| has_gang_label(group))
 }
 
-/// Returns true if a PodGroup has the gang label, as those that Giveway creates because of it.
+/// Returns true if a PodGroup has the gang label with the value `true`. PodGroups that Giveway creates because of the gang label of pods
+/// have it.
 fn has_gang_label(group: &PodGroup) -> bool {
     group.labels().get(keys::LABEL_GANG).is_some_and(|value| value == "true")
 }
 
-/// Returns true if the kind of an owner has one PodGroup for each replica.
+/// Returns true if an owner is of a kind that has several replicas, each with a PodGroup of its own.
 fn has_replicas(owner: &OwnerReference) -> bool {
     kinds::of_version(&owner.api_version, &owner.kind).is_some_and(|row| !row.replica.is_empty())
 }
 
-/// Returns whether a node with an outage is ready, and since when, in seconds since the epoch; `None` if it has no outage. An outage lasts
-/// while the node is not ready, and then until the node controller has removed its taints.
+/// Returns whether a node with an outage is ready again, and when that last changed, in seconds since the epoch; `None` if it has no
+/// outage. An outage lasts while the node is not ready, and then until the node controller has removed its taints.
 fn outage(node: &Node) -> Option<(bool, i64)> {
     let ready = node.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == "Ready")?;
     let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());

@@ -32,7 +32,7 @@ pub(super) struct Footprint {
 }
 
 impl Footprint {
-    /// Returns the part of a pod's current state on which other pods may depend; `None` if the pod does not exist.
+    /// Returns the part of a pod's present state in the model on which other pods may depend; `None` if the pod does not exist.
     pub(super) fn of(cluster: &Cluster, key: &ObjectKey) -> Option<Self> {
         let pod: &Pod = cluster.pod(key)?;
         let nodes = pod.node.iter().chain(&pod.nominated_node).cloned().collect();
@@ -41,7 +41,7 @@ impl Footprint {
 }
 
 impl ChangedObjects {
-    /// Records a changed pod by its state before and now; `None` if it did not or does not exist.
+    /// Records that a pod changed: `before` is its earlier state, `None` if it is new; `now` is `None` if it was removed.
     pub(super) fn note_pod(&mut self, before: Option<Footprint>, now: Option<Footprint>) {
         self.any_pod = true;
         for footprint in before.into_iter().chain(now) {
@@ -58,8 +58,8 @@ impl ChangedObjects {
         self.limit();
     }
 
-    /// Records a changed object of this kind. Pods have their own function, and changed PodGroups are in
-    /// [`Model::touched`](super::Model::touched).
+    /// Records that an object of this kind changed, was added or was removed. Does nothing for pods ([`Self::note_pod`]) and for kinds
+    /// whose changes are recorded elsewhere, such as PodGroups ([`Model::touched`](super::Model::touched)).
     pub(super) fn note(&mut self, kind: &'static str, key: &ObjectKey) {
         match kind {
             "Node" => self.note_node(&key.name),
@@ -69,7 +69,7 @@ impl ChangedObjects {
         }
     }
 
-    /// Replaces a long list of changes by the statement that everything may have changed.
+    /// Replaces more than [`MOST`] changes by the statement that everything may have changed.
     fn limit(&mut self) {
         if self.pods.len() > MOST || self.nodes.len() > MOST {
             *self = Self { any_pod: true, budgets: true, everything: true, ..Self::default() };

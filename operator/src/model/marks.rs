@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Seconds after its mark during which the deletion of a pod may still be observed.
 const DELETION_FOLLOWS: i64 = 60;
 
-/// The marks of all PodGroups, at most 64 in each.
+/// The marks of preempted pods in the status of all PodGroups, at most 64 in each. A mark is open until its preemption has been handled or
+/// found not to have taken place; a closed one is not handled again.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Marks(BTreeMap<ObjectKey, BTreeMap<SmolStr, PreemptionMark>>);
 
@@ -27,7 +28,8 @@ struct PreemptionMark {
 }
 
 impl Marks {
-    /// Updates the marks from the status of a PodGroup.
+    /// Replaces the known marks of a PodGroup by those in its status, by UID of the pod. A mark that is known stays open or closed; a new
+    /// one is open.
     pub(super) fn note(&mut self, group: &ObjectKey, marks: &BTreeMap<String, PreemptedPod>) {
         let before = self.0.remove(group).unwrap_or_default();
         let marks = marks.iter().map(|(uid, PreemptedPod { name, time })| {
@@ -41,9 +43,13 @@ impl Marks {
         }
     }
 
-    /// Closes the marks of pods that no longer exist, and returns these pods by UID. The marks of pods that were `seen` to terminate are
-    /// closed, too, because their preemption is already known.
-    pub(super) fn take(&mut self, cluster: &Cluster, seen: &BTreeSet<SmolStr>) -> Vec<(SmolStr, PreemptedByScheduler)> {
+    /// Closes the open marks of pods that no longer exist, and returns these preemptions, by UID of the pod. Open marks of the pods in
+    /// `seen` are closed, too: the model has observed that these terminate.
+    pub(super) fn take_preempted(
+        &mut self,
+        cluster: &Cluster,
+        seen: &BTreeSet<SmolStr>,
+    ) -> Vec<(SmolStr, PreemptedByScheduler)> {
         let mut preempted = Vec::new();
         for (group, marks) in &mut self.0 {
             for (uid, mark) in marks.iter_mut().filter(|(_, mark)| mark.open) {
@@ -59,7 +65,8 @@ impl Marks {
         preempted
     }
 
-    /// Closes the marks of pods that still run a minute later: they were not deleted. Returns their PodGroups.
+    /// Closes the open marks of pods that still run a minute after their mark: they were not deleted. `second` is the time since the epoch.
+    /// Returns the PodGroups of these pods.
     pub(super) fn close_outdated(&mut self, cluster: &Cluster, second: i64) -> BTreeSet<ObjectKey> {
         let mut groups = BTreeSet::new();
         for (group, marks) in &mut self.0 {
@@ -74,7 +81,7 @@ impl Marks {
         groups
     }
 
-    /// Returns true if the pod with this UID has a mark in the PodGroup's status that has not been handled.
+    /// Returns true if the pod with this UID has a mark in the PodGroup's status that is open.
     pub(super) fn is_open(&self, group: &ObjectKey, uid: &str) -> bool {
         self.0.get(group).and_then(|marks| marks.get(uid)).is_some_and(|mark| mark.open)
     }

@@ -18,7 +18,7 @@ mod records;
 pub mod scheduler;
 mod standby;
 mod template_hash;
-mod unheard;
+mod unknown_groups;
 
 pub use records::{GroupRecord, InvalidObject, PodRecord, RequestRecord, SchedulerReport};
 
@@ -31,7 +31,7 @@ use crate::model::pending::Pending;
 use crate::model::plans::Plans;
 use crate::model::pod_deletions::PodDeletion;
 use crate::model::preempted_by_scheduler::PreemptedByScheduler;
-use crate::model::unheard::Unheard;
+use crate::model::unknown_groups::PodsOfUnknownGroups;
 use crate::views::correction::{Correction, Since};
 use crate::views::origin::GangPod;
 use giveway_crds::Workload;
@@ -110,7 +110,7 @@ pub struct Model {
     /// The live pods without a node.
     pub pending: Pending,
     overdue: BTreeSet<SmolStr>,
-    unheard: Unheard,
+    unknown_groups: PodsOfUnknownGroups,
     classes: BTreeMap<SmolStr, Since>,
     /// The kinds of which a list is in progress, with the objects that are known and have not been in it yet: they may not be up to date.
     listing: BTreeMap<&'static str, BTreeSet<ObjectKey>>,
@@ -119,8 +119,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// Creates an empty model with the namespaces in which no pod is evicted, and the selector of the namespaces in which groups are
-    /// served.
+    /// Creates an empty model. `protected` are the namespaces in which no pod is evicted; `served` selects the namespaces in which groups
+    /// are scheduled by Giveway, all if it is `None`.
     pub fn of(protected: BTreeSet<String>, served: Option<&LabelSelector>) -> Self {
         let mut model = Self::default();
         model.cluster.protect_namespaces(protected);
@@ -128,7 +128,7 @@ impl Model {
         model
     }
 
-    /// Returns true if every kind has been listed once. Nothing is decided before.
+    /// Returns true if every watched kind has been listed once, the stored plans included. Nothing is decided before.
     pub fn synced(&self) -> bool {
         self.synced.len() == KINDS
     }
@@ -138,13 +138,13 @@ impl Model {
         self.synced.iter().filter(|kind| **kind != STORED_PLANS).count() == KINDS - 1
     }
 
-    /// Returns true while a list is in progress: the model has a part of it, and objects that do not exist any more. Nothing is decided
-    /// before it is complete.
+    /// Returns true while the watch of a kind lists its objects: the model has only a part of the list, and may have objects that do not
+    /// exist any more. Nothing is decided before the list is complete.
     pub fn is_listing(&self) -> bool {
         !self.listing.is_empty()
     }
 
-    /// Returns the UID of a preemptor; `None` if it does not exist.
+    /// Returns the UID of a preemptor, a PodGroup or a single pod; `None` if it does not exist.
     pub fn uid_of(&self, preemptor: &Preemptor) -> Option<&SmolStr> {
         match preemptor {
             Preemptor::Group(key) => self.groups.get(key).map(|group| &group.uid),
@@ -152,7 +152,7 @@ impl Model {
         }
     }
 
-    /// Returns the priority with which a preemptor preempts; `None` if it does not exist.
+    /// Returns the priority with which a preemptor preempts, a PodGroup or a single pod; `None` if it does not exist.
     pub fn priority_of(&self, preemptor: &Preemptor) -> Option<i32> {
         match preemptor {
             Preemptor::Group(key) => self.cluster.group(key).map(|group| group.priority),
@@ -160,7 +160,8 @@ impl Model {
         }
     }
 
-    /// Returns the priority from which on a preemptor may violate the budgets of a pod, even if the annotation has not been corrected yet.
+    /// Returns the priority from which on a preemptor may violate the PodDisruptionBudgets of a pod; `None` if no priority suffices. It is
+    /// the one that the pod's annotation has after a correction that is due.
     pub fn threshold(&self, pod: &Pod) -> Option<i32> {
         match self.corrections.get(&pod.key) {
             Some(correction) => correction.threshold(pod.threshold),
@@ -168,10 +169,11 @@ impl Model {
         }
     }
 
-    /// Returns the pods whose eviction, one after the other, would leave a budget with fewer healthy pods than it wants: UID and reason.
-    /// The pods in the model are counted. The Eviction API uses the status of the budget instead, which lags behind deletions. `claimed` is the
-    /// number of healthy pods of each budget that plans of higher priority evict.
-    pub fn breaches<'p>(
+    /// Returns which of these pods would, if they were evicted one after the other, leave a PodDisruptionBudget with fewer healthy pods
+    /// than it wants: their UIDs, each with the reason as a sentence. Healthy pods are counted in the model, because the status of a
+    /// budget, which the Eviction API uses, lags behind deletions. `claimed` is the number of healthy pods of each budget that plans of
+    /// higher priority evict.
+    pub fn budget_violations<'p>(
         &self,
         pods: impl Iterator<Item = &'p Pod>,
         claimed: &BTreeMap<ObjectKey, usize>,
@@ -193,13 +195,13 @@ impl Model {
         breaches
     }
 
-    /// Returns a pod's fields about the gang and its owner, if it has the gang label.
+    /// Returns what a pod with the gang label says about its gang and its owner; `None` for other pods.
     pub fn gang_of(&self, pod: &Pod) -> Option<&GangPod> {
         self.pods.get(&pod.key).filter(|record| record.uid == pod.uid)?.gang.as_deref()
     }
 
-    /// Returns true if the finalizer must keep a PodGroup for this member. A PodGroup that is deleted with its owner is not kept for pods
-    /// of the next owner of that name: they get a PodGroup of their own as soon as this one has been removed.
+    /// Returns true if the finalizer must keep the PodGroup until its member `pod` has terminated. A PodGroup that is deleted with its
+    /// owner is not kept for pods of the next owner of that name: they get a PodGroup of their own as soon as this one has been removed.
     pub fn keeps(&self, group: &GroupRecord, pod: &Pod) -> bool {
         let (Some(owner), Some(deleted), Some(gang)) = (&group.made_for, group.deleted, self.gang_of(pod)) else {
             return true;
@@ -210,8 +212,9 @@ impl Model {
         }
     }
 
-    /// Returns true if a PodGroup of the gang label has live members of another owner than the one that it was created for. Then it is
-    /// deleted with that owner, and these members get their own PodGroup when the last pod of the earlier owner has terminated.
+    /// Returns true if a PodGroup was created because of the gang label, and has live members of another owner than the one it was created
+    /// for. Then it is deleted with that owner, and these members get their own PodGroup when the last pod of the earlier owner has
+    /// terminated.
     pub fn has_members_of_another_owner(&self, key: &ObjectKey) -> bool {
         let Some(group) = self.groups.get(key) else { return false };
         let Some(owner) = &group.made_for else { return false };
@@ -222,18 +225,19 @@ impl Model {
         self.cluster.members(key).any(|pod| pod.live() && !is_its_own(pod))
     }
 
-    /// Returns the hash of the template that this pending pod was made from.
-    pub fn template_of(&self, pod: &Pod) -> Option<&SmolStr> {
+    /// Returns the hash of the pod template that this pending pod was made from; `None` for a bound pod.
+    pub fn template_hash_of(&self, pod: &Pod) -> Option<&SmolStr> {
         self.pods.get(&pod.key).filter(|record| record.uid == pod.uid)?.template.as_ref()
     }
 
-    /// Returns the pods that a ban of this pending pod is about: those that its controller makes from the same template.
-    pub fn subject_of(&self, pod: &Pod) -> BanSubject {
+    /// Returns the pods to which a ban applies that this pending pod causes: all that its controller makes from the same template, or the
+    /// pod alone if it has no controller.
+    pub fn ban_subject_of(&self, pod: &Pod) -> BanSubject {
         let namespace = pod.key.namespace.clone();
         match &pod.owner {
             Some(owner) => {
                 let ControllerRef { kind, name, .. } = ControllerRef::from(owner);
-                let hash = self.template_of(pod).map(ToString::to_string);
+                let hash = self.template_hash_of(pod).map(ToString::to_string);
                 let controller = BannedController { kind, name, template_hash: hash.unwrap_or_default() };
                 BanSubject::Template { namespace, controller }
             }
@@ -255,25 +259,27 @@ impl Model {
         self.placeholders.keys()
     }
 
-    /// Returns the placeholder pods that were created for this PodGroup or an earlier one of its name, and are not terminating.
+    /// Returns the placeholder pods that were created for this PodGroup or for an earlier one of its name, without those that are
+    /// terminating.
     pub fn all_placeholders<'m>(&'m self, group: &ObjectKey) -> impl Iterator<Item = &'m Pod> + use<'m> {
         let pods = self.placeholders.get(group).into_iter().flatten();
         pods.filter_map(|(key, uid)| self.cluster.pod(key).filter(|pod| pod.uid == *uid && !pod.terminating))
     }
 
-    /// Returns the PodGroups that were created from the templates of a Workload.
+    /// Returns the PodGroups that were created from the templates of a Workload, each with its record.
     pub fn groups_of_workload(&self, workload: &ObjectKey) -> impl Iterator<Item = (&ObjectKey, &GroupRecord)> {
         self.templated.of(workload).filter_map(|key| Some((key, self.groups.get(key)?)))
     }
 
-    /// Returns the UIDs of terminating pods for which a critical add-on does not wait at this second: their grace period ends in more than
-    /// 20 s, or ended more than 30 s ago.
+    /// Returns the UIDs of terminating pods whose removal a critical add-on does not wait for at `second`, the time since the epoch: their
+    /// grace period ends in more than 20 s, or ended more than 30 s ago.
     pub fn lingering(&self, second: i64) -> BTreeSet<SmolStr> {
         let long = second.saturating_add(20);
         self.uids_due(|at| at > long).chain(self.overdue.iter().cloned()).collect()
     }
 
-    /// Updates what changes with the time alone, such as grace periods that end. `second` is the time since the epoch.
+    /// Updates what changes with the time alone: which grace periods have ended, and which pods are excluded as victims. `second` is the
+    /// time since the epoch.
     pub fn note_time(&mut self, second: i64) {
         // Plans no longer wait for terminating pods whose grace period ended more than 30 s ago.
         let grace_is_over = second.saturating_sub(30);
@@ -289,44 +295,49 @@ impl Model {
             self.overdue = overdue;
             self.version += 1;
         }
-        if self.unheard.renew(&self.cluster, &self.namespaces, second) {
+        if self.unknown_groups.renew(&self.cluster, &self.namespaces, second) {
             self.version += 1;
         }
     }
 
-    /// Drops the marks of pods that were not deleted in time. Only while the model is up to date: in a stale one a deleted pod is still live.
+    /// Closes the marks of preempted pods that were not deleted within a minute; `second` is the time since the epoch. The caller makes
+    /// sure that the model is up to date: in a stale one a deleted pod still exists.
     pub fn close_outdated_marks(&mut self, second: i64) {
         self.touched.extend(self.marks.close_outdated(&self.cluster, second));
     }
 
-    /// Returns the marks of a PodGroup that must stay in its status, because they have not been handled.
+    /// Returns the marks of preempted pods that must stay in the status of a PodGroup, by UID of the pod, because their preemptions have
+    /// not been handled.
     pub fn open_marks(&self, group: &ObjectKey) -> BTreeMap<String, PreemptedPod> {
         let Some(record) = self.groups.get(group) else { return BTreeMap::new() };
         let marks = record.status.preempted_pods.iter();
         marks.filter(|(uid, _)| self.marks.is_open(group, uid)).map(|(uid, pod)| (uid.clone(), pod.clone())).collect()
     }
 
-    /// Returns the UIDs of pods that must not be victims now, because their PodGroup or namespace may not be known yet.
-    pub fn unheard(&self) -> &BTreeSet<SmolStr> {
-        &self.unheard.excluded
+    /// Returns the UIDs of pods that must not be victims now, because the PodGroup that they name, or their namespace, may not be known
+    /// yet.
+    pub fn pods_of_unknown_groups(&self) -> &BTreeSet<SmolStr> {
+        &self.unknown_groups.excluded
     }
 
-    /// Returns true if a pod of lower priority than this must not be a victim now ([`Self::unheard`]).
+    /// Returns true if a pod with a priority lower than `priority` must not be a victim now, because its PodGroup may not be known yet
+    /// ([`Self::pods_of_unknown_groups`]).
     pub fn excludes_victims_below(&self, priority: i32) -> bool {
-        self.unheard.lowest.is_some_and(|lowest| lowest < priority)
+        self.unknown_groups.lowest.is_some_and(|lowest| lowest < priority)
     }
 
-    /// Returns the pods that kube-scheduler preempted since the last call, by UID, if their PodGroups are known: pods whose preemption was
-    /// observed, and pods that the webhook marked and that no longer exist.
+    /// Returns the pods that kube-scheduler preempted since the last call, by UID: those whose preemption was observed, and those that the
+    /// webhook marked and that no longer exist. Pods whose PodGroup may become known soon are returned by a later call.
     pub fn take_preempted_by_scheduler(&mut self) -> BTreeMap<SmolStr, PreemptedByScheduler> {
-        let marked = self.marks.take(&self.cluster, &self.terminating_for_scheduler);
+        let marked = self.marks.take_preempted(&self.cluster, &self.terminating_for_scheduler);
         let all = marked.into_iter().chain(std::mem::take(&mut self.preempted_by_scheduler));
-        let (later, now) = all.partition(|(_, preempted)| self.unheard.awaits(&self.cluster, preempted));
+        let (later, now) =
+            all.partition(|(_, preempted)| self.unknown_groups.may_become_known(&self.cluster, preempted));
         self.preempted_by_scheduler = later;
         now
     }
 
-    /// Returns the nodes with an outage that began less than `grace` seconds before `second`, in seconds since the epoch.
+    /// Returns the nodes whose outage began less than `grace` seconds before `second`, the time since the epoch.
     pub fn recovering(&self, second: i64, grace: i64) -> BTreeSet<SmolStr> {
         let recent = self.outages.iter().filter(|(_, since)| second.saturating_sub(**since) < grace);
         recent.map(|(node, _)| node.clone()).collect()
@@ -337,17 +348,18 @@ impl Model {
         &self.overdue
     }
 
-    /// Returns the UIDs of the terminating pods for whose deadline `when` returns true.
+    /// Returns the UIDs of the terminating pods for which `when` returns true; it gets the end of the grace period, in seconds since the
+    /// epoch.
     fn uids_due(&self, when: impl Fn(i64) -> bool) -> impl Iterator<Item = SmolStr> {
         self.deadlines.values().filter(move |(_, at)| when(*at)).map(|(uid, _)| uid.clone())
     }
 
-    /// Returns kube-scheduler's last message on this pod's condition `PodScheduled`; `None` if it has none.
+    /// Returns kube-scheduler's last message on the condition `PodScheduled` of the pod; `None` if it has none.
     pub fn scheduler_message(&self, pod: &ObjectKey) -> Option<&str> {
         self.scheduler_report(pod).map(|report| report.message.as_str())
     }
 
-    /// Returns what kube-scheduler last reported about this pod, while it is pending.
+    /// Returns what kube-scheduler last reported about a pending pod; `None` if it has reported nothing, or the pod is bound.
     pub fn scheduler_report(&self, pod: &ObjectKey) -> Option<&SchedulerReport> {
         self.pods.get(pod).and_then(|record| record.report.as_ref())
     }

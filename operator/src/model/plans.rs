@@ -54,7 +54,7 @@ pub struct Plans {
 
 /// The evictions of a plan of an earlier leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Past {
+pub struct EarlierEvictions {
     /// Name of the plan.
     pub plan: SmolStr,
     /// Maximum number of evicted pods in each namespace.
@@ -67,13 +67,13 @@ pub struct Past {
 const BYTES_A_LINE: usize = 200;
 
 impl Plans {
-    /// Returns the keys of all `Preemption` objects.
+    /// Returns the keys of all `Preemption` objects that are stored.
     pub(super) fn names(&self) -> Vec<ObjectKey> {
         self.records.keys().map(|name| ObjectKey::new("", name)).collect()
     }
 
-    /// Updates an object; `None` if it was deleted. Returns false, because no decision depends on it.
-    pub(super) fn take(&mut self, name: &SmolStr, object: Option<Box<Preemption>>) -> bool {
+    /// Stores the new state of the `Preemption` with this name; `None` if it was deleted. Always returns false: no decision depends on it.
+    pub(super) fn update(&mut self, name: &SmolStr, object: Option<Box<Preemption>>) -> bool {
         let Some(object) = object else {
             self.outcomes.remove(name);
             if self.records.remove(name).is_some() && plan_of_part(name) == name {
@@ -117,10 +117,10 @@ impl Plans {
         self.records.get(name)
     }
 
-    /// Returns the evictions of plans before they are resumed: of plans in flight, and of plans that ended at or after this second. `here`
-    /// returns true for a pod that exists and is not terminating.
-    pub fn lately(&self, since: i64, here: impl Fn(&ObjectKey, &str) -> bool) -> Vec<Past> {
-        let mut found: BTreeMap<&str, Past> = BTreeMap::new();
+    /// Returns the evictions of the plans of earlier leaders, before they are resumed: of plans in flight, and of plans that ended at
+    /// `since` or later, in seconds since the epoch. `here` returns true for a pod (name and UID) that exists and is not terminating.
+    pub fn earlier_evictions(&self, since: i64, here: impl Fn(&ObjectKey, &str) -> bool) -> Vec<EarlierEvictions> {
+        let mut found: BTreeMap<&str, EarlierEvictions> = BTreeMap::new();
         for (name, record) in &self.records {
             let plan = plan_of_part(name);
             let Some(first) = self.records.get(plan) else { continue };
@@ -131,8 +131,11 @@ impl Plans {
                 (false, Some(object)) if first.status.state > PlanState::Planned => (None, removed(object, &here)),
                 _ => continue,
             };
-            let past =
-                found.entry(plan).or_insert_with(|| Past { plan: plan.into(), need: NamespaceCounts::new(), at });
+            let past = found.entry(plan).or_insert_with(|| EarlierEvictions {
+                plan: plan.into(),
+                need: NamespaceCounts::new(),
+                at,
+            });
             for (namespace, count) in need {
                 let known = past.need.entry(namespace).or_default();
                 *known += count;
@@ -142,7 +145,8 @@ impl Plans {
         found.into_values().collect()
     }
 
-    /// Returns each PodGroup whose plan was completed, with the UID of each pod that the plan placed, before plans are resumed.
+    /// Returns the pods that completed plans for PodGroups placed: for each, the PodGroup and the UID of the pod. Empty after
+    /// [`Self::to_resume`].
     pub fn completed(&self) -> impl Iterator<Item = (&StoredPreemptor, &str)> {
         let completed = self.records.iter().filter_map(move |(name, record)| {
             let first = self.records.get(plan_of_part(name))?;
@@ -156,7 +160,8 @@ impl Plans {
         })
     }
 
-    /// Returns the plans whose status is in flight, with their existing parts. A second call returns none of them.
+    /// Returns the plans and departures whose status is in flight, by name: the `Preemption` objects in which each is stored. A second call
+    /// returns none of them.
     pub fn to_resume(&mut self) -> BTreeMap<SmolStr, Vec<Preemption>> {
         self.resumed = true;
         for record in self.records.values_mut() {
@@ -173,20 +178,21 @@ impl Plans {
         plans
     }
 
-    /// Returns the UIDs of the pods for which a plan may have added a taint to a node.
+    /// Returns the UIDs of the critical add-ons for which a stored plan may have added a taint to a node.
     pub fn tainted_for(&self) -> BTreeSet<&str> {
         let critical = self.records.values().filter(|record| record.critical);
         critical.map(|record| record.preemptor.uid.as_str()).collect()
     }
 
-    /// Returns true if a plan that ended at or after this second nominated a critical add-on to a node.
+    /// Returns true if a plan that was carried out and ended at `since` or later, in seconds since the epoch, nominated the critical add-on
+    /// with this UID to `node`.
     pub fn nominated(&self, uid: &str, node: &str, since: i64) -> bool {
         let ours = |record: &PlanRecord| record.node.as_deref() == Some(node) && record.preemptor.uid == uid;
         let carried_out = |record: &PlanRecord| record.has_ended() && record.status.state != PlanState::Observed;
         self.records.values().any(|record| ours(record) && carried_out(record) && record.finished() >= since)
     }
 
-    /// Returns true if the status of the plan with this name is in flight.
+    /// Returns true if the plan with this name is stored and has not ended.
     pub fn in_flight(&self, plan: &str) -> bool {
         self.records.get(plan).is_some_and(|record| record.status.state.in_flight())
     }
@@ -201,7 +207,8 @@ fn victims(object: &Preemption) -> NamespaceCounts {
     need
 }
 
-/// Returns in each namespace the number of victims that do not exist any more: those for which `here` (key, UID) returns false.
+/// Returns in each namespace the number of victims of a `Preemption` that have terminated or are terminating: those for which `here` (name
+/// and UID) returns false.
 fn removed(object: &Preemption, here: impl Fn(&ObjectKey, &str) -> bool) -> NamespaceCounts {
     let mut need = NamespaceCounts::new();
     for unit in &object.spec.victims {
@@ -218,13 +225,13 @@ impl PlanRecord {
         !self.status.state.in_flight()
     }
 
-    /// Returns the end of the plan, or its creation if the end is unknown, in seconds since the epoch.
+    /// Returns when the plan ended, or when its object was created if that is unknown, in seconds since the epoch.
     pub fn finished(&self) -> i64 {
         self.status.finished_at.as_ref().map_or(self.created, |time| time.0.as_second())
     }
 }
 
-/// Returns the last status of a plan that is not carried out.
+/// Returns `status` changed to that of a plan which is not carried out: cancelled at `now`, with this message.
 pub fn dropped(status: &PreemptionStatus, message: String, now: Time) -> PreemptionStatus {
     PreemptionStatus { state: PlanState::Cancelled, message, finished_at: Some(now), ..status.clone() }
 }
@@ -247,7 +254,7 @@ mod tests {
                      "strategy": "least-cost", "victims": [unit("a", a), unit("b", b)]},
             "status": status
         });
-        plans.take(&name.into(), Some(Box::new(serde_json::from_value(object).unwrap())));
+        plans.update(&name.into(), Some(Box::new(serde_json::from_value(object).unwrap())));
     }
 
     fn over(evicted: i32, second: i64) -> Value {
@@ -257,11 +264,11 @@ mod tests {
 
     fn found(plans: &Plans) -> Vec<String> {
         let here = |_: &ObjectKey, uid: &str| uid == "stays";
-        let rows = |past: Past| {
+        let rows = |past: EarlierEvictions| {
             let need: Vec<String> = past.need.iter().map(|(namespace, count)| format!("{namespace}={count}")).collect();
             format!("{} {} {:?}", past.plan, need.join(" "), past.at)
         };
-        plans.lately(100, here).into_iter().map(rows).collect()
+        plans.earlier_evictions(100, here).into_iter().map(rows).collect()
     }
 
     #[test]
@@ -291,7 +298,7 @@ mod tests {
                          "strategy": "least-cost", "placements": placements},
                 "status": status
             });
-            plans.take(&name.into(), Some(Box::new(serde_json::from_value(object).unwrap())));
+            plans.update(&name.into(), Some(Box::new(serde_json::from_value(object).unwrap())));
         };
         let at = |state: &str| json!({"state": state, "term": "t"});
         store(&mut plans, "done", "PodGroup", at("Completed"), &["1", "2"]);

@@ -34,7 +34,8 @@ pub enum PodDeletion {
 const MOST: usize = 10_000;
 
 impl Model {
-    /// Records that a pod is terminating. The model already has the pod.
+    /// Records for the next pass that a pod is terminating, if it is a bound pod of a labelled gang and not the victim of a disruption.
+    /// `object` is its new state, which the model already has; `deadline` is the end of its grace period, in seconds since the epoch.
     pub(super) fn note_terminating(&mut self, key: &ObjectKey, object: &Pod, deadline: i64) {
         let Some(pod) = self.cluster.pod(key).filter(|pod| pod.terminating && !pod.ended()) else { return };
         let owner = self.gang_of(pod).and_then(|gang| gang.origin.uid.as_deref());
@@ -47,7 +48,7 @@ impl Model {
         }
     }
 
-    /// Records a deletion for the next pass, unless [`MOST`] are recorded already.
+    /// Records a change of a deleted pod for the next pass. It is ignored if [`MOST`] are recorded already.
     pub(super) fn note_pod_deletion(&mut self, event: PodDeletion) {
         if self.pod_deletions.len() < MOST {
             self.pod_deletions.push(event);

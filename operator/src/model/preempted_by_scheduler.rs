@@ -38,7 +38,8 @@ pub enum Members {
 }
 
 impl PreemptedByScheduler {
-    /// Returns the pods of the PodGroup that were bound at that time and still exist.
+    /// Returns the members of the PodGroup that were bound when the pod was preempted, and still exist. Pods that were created later are
+    /// not among them.
     pub fn remaining_members<'a>(&'a self, cluster: &'a Cluster) -> impl Iterator<Item = &'a Pod> {
         cluster.members(&self.group).filter(|pod| match &self.members {
             Members::Bound(uids) => uids.contains(&pod.uid),
@@ -50,13 +51,15 @@ impl PreemptedByScheduler {
     }
 }
 
-/// Returns the condition of a pod that is or was evicted, preempted, or deleted because of a taint.
+/// Returns the condition `DisruptionTarget` of a pod if its status is `True`: the pod is or was evicted, preempted, or deleted because of a
+/// taint.
 pub(super) fn disruption_target(pod: &PodObject) -> Option<&PodCondition> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|c| c.type_ == types::DISRUPTION_TARGET && c.status == "True")
 }
 
-/// Returns when kube-scheduler announced the preemption of this pod, in seconds since the epoch.
+/// Returns when kube-scheduler announced that it preempts this pod, in seconds since the epoch; `None` if it did not, or if Giveway
+/// preempted the pod.
 pub fn preempted_at(pod: &PodObject) -> Option<i64> {
     let found = disruption_target(pod)?;
     let theirs = found.reason.as_deref() == Some(Reason::PreemptionByScheduler.as_str())

@@ -69,7 +69,7 @@ pub struct SchedulerReport {
 }
 
 impl SchedulerReport {
-    /// Reads the report about a pod; `None` if there is none.
+    /// Reads from a pod what kube-scheduler last reported about it; `None` if the pod is bound, has a scheduling gate, or was not reported.
     pub(super) fn of(pod: &PodObject) -> Option<Self> {
         if pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()) {
             return None;
@@ -84,7 +84,7 @@ impl SchedulerReport {
         })
     }
 
-    /// Returns true if two reports have the same message and kind, whenever they were made.
+    /// Returns true if two reports have the same message and both or neither are errors, whenever they were made.
     pub(super) fn says_the_same(&self, other: &Self) -> bool {
         (&self.message, self.is_error) == (&other.message, other.is_error)
     }

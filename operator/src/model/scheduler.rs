@@ -56,7 +56,8 @@ pub struct SchedulerActivity {
 }
 
 impl SchedulerActivity {
-    /// Records the decisions that the model has already observed.
+    /// Updates the activity from the model: how many decisions and bindings it has observed, and, once per second, how many pods
+    /// kube-scheduler may bind.
     pub fn note(&mut self, model: &Model, now: Instant) {
         self.observe(model.scheduler_decisions, model.scheduler_bindings, now);
         if self.counted.is_none_or(|at| now.duration_since(at) >= EVERY) {
@@ -67,7 +68,7 @@ impl SchedulerActivity {
         }
     }
 
-    /// Updates the numbers of decisions and bindings of kube-scheduler.
+    /// Records the total numbers of decisions and bindings that have been observed until `now`.
     fn observe(&mut self, decisions: u64, bindings: u64, now: Instant) {
         if decisions != self.decisions {
             (self.decisions, self.decided) = (decisions, Some(now));
@@ -82,7 +83,7 @@ impl SchedulerActivity {
         }
     }
 
-    /// Returns true if the Lease must be read now, and then records that.
+    /// Returns true if kube-scheduler's Lease must be read now, at most once per second, and then records that it is read.
     pub fn due(&mut self, now: Instant) -> bool {
         let due = self.asked.is_none_or(|asked| now.duration_since(asked) >= EVERY);
         if due {
@@ -91,7 +92,7 @@ impl SchedulerActivity {
         due
     }
 
-    /// Records the time of the last renewal; `None` if there is no Lease, or it cannot be read.
+    /// Records that the Lease was read: `renewed` is its `renewTime`, `None` if there is no Lease, or it cannot be read.
     pub fn read(&mut self, renewed: Option<MicroTime>, now: Instant) {
         self.read = Some(now);
         self.lease = match (renewed, self.lease.take()) {
@@ -101,7 +102,8 @@ impl SchedulerActivity {
         };
     }
 
-    /// Returns true if the scheduler runs, for a pod that has been pending since then.
+    /// Returns true if kube-scheduler runs: its Lease was renewed in the last seconds, or, without a Lease, it has decided about a pod
+    /// after `since`, when the pod that asks became pending.
     pub fn is_alive(&self, since: Instant, now: Instant) -> bool {
         match &self.lease {
             Some(lease) => lease.is_new && now.duration_since(lease.at) < FRESH,
@@ -109,7 +111,7 @@ impl SchedulerActivity {
         }
     }
 
-    /// Returns what a plan needs to know of the scheduler.
+    /// Returns how fast kube-scheduler works, as observed until `now`.
     pub fn pace(&self, now: Instant) -> SchedulerPace {
         let is_read = self.read.is_some_and(|at| now.duration_since(at) < FRESH);
         let is_old = self.lease.as_ref().is_some_and(|lease| now.duration_since(lease.at) >= FRESH);
@@ -143,7 +145,7 @@ impl SchedulerPace {
     /// Nothing was observed yet.
     pub const UNKNOWN: Self = Self { decisions: 0, decided: None, pending: 0, bindings_per_minute: 0, is_down: false };
 
-    /// Returns the start of a wait for kube-scheduler, from which its progress is measured.
+    /// Starts a wait for kube-scheduler's decision at `now`. Its progress is measured from the numbers in `self`.
     pub fn begin(&self, now: Instant) -> SchedulerWait {
         SchedulerWait { since: now, decisions: self.decisions, pending: self.pending }
     }
@@ -180,7 +182,8 @@ pub enum SchedulerProgress {
 }
 
 impl SchedulerWait {
-    /// Returns how far the scheduler is. `limit` is the time that it gets in any case.
+    /// Returns how far kube-scheduler is with the pods that are waited for, by its present pace. Before `limit` has passed since the wait
+    /// began, the answer is `Early`. Never returns `Crowded`.
     pub fn progress(&mut self, pace: &SchedulerPace, limit: Duration, now: Instant) -> SchedulerProgress {
         self.pending = self.pending.max(pace.pending);
         let idle_since = pace.decided.map_or(self.since, |decided| decided.max(self.since));

@@ -4,9 +4,9 @@ use super::Model;
 use crate::model::changed::ChangedObjects;
 
 impl Model {
-    /// Drops what has been collected for the next pass of a leader, which begins with all objects. The preemptions by kube-scheduler of the
-    /// last `unhandled` seconds are kept, because the leader may have ended before it handled them. A departure that it began for one of
-    /// them is stored, and does not begin a second time.
+    /// Drops the changes that only a leader's next pass would handle; a new leader begins with all objects. Preemptions by kube-scheduler
+    /// within `unhandled` seconds before or after `second`, the time since the epoch, are kept, because the leader may have ended before it
+    /// handled them. A departure that it began for one of them is stored, and does not begin a second time.
     pub fn drop_changes(&mut self, second: i64, unhandled: i64) {
         self.changes = ChangedObjects::default();
         self.touched.clear();

@@ -19,7 +19,8 @@ const GENERATED: [&str; 5] = [
     "statefulset.kubernetes.io/pod-name",
 ];
 
-/// Returns the hash for a pending pod; `None` for one with a node. Pods without a controller that differ only in their names have one hash.
+/// Returns a hash of the template from which a pending pod was made, the same for all pods of one version of a template; `None` for a pod
+/// with a node. Pods without a controller that differ only in their names have one hash.
 pub(super) fn template_hash(pod: &Pod) -> Option<SmolStr> {
     let spec = pod.spec.as_ref().filter(|spec| spec.node_name.is_none())?;
     let is_of_template = |key: &str| !GENERATED.contains(&key) && !key.starts_with(&format!("{}/", keys::GROUP));

@@ -132,7 +132,7 @@ impl Flight {
         let pod = |v: &VictimPod| current(&model.cluster, &v.pod, &v.uid).filter(|pod| pod.live());
         let on_their_way = self.victims.iter().filter(|v| v.needs_no_request()).filter_map(pod);
         let next = guarded.iter().map(|i| &self.victims[*i]).filter(|v| v.call == Call::Idle).filter_map(pod);
-        let mut refused = model.breaches(on_their_way.chain(next), claimed);
+        let mut refused = model.budget_violations(on_their_way.chain(next), claimed);
         refused.retain(|uid, _| {
             guarded.iter().any(|i| self.victims[*i].uid == *uid && self.victims[*i].call == Call::Idle)
         });

@@ -122,7 +122,7 @@ impl Flight {
         let mut allowed = true;
         for member in &mut self.members {
             let Some(pod) = current(&model.cluster, &member.pod, &member.uid) else { continue };
-            let template = (pod.owner.as_ref().map(|owner| owner.uid.as_str()), model.template_of(pod));
+            let template = (pod.owner.as_ref().map(|owner| owner.uid.as_str()), model.template_hash_of(pod));
             if !pod.gated || !pod.live() || templates.len() >= ALL || !templates.insert(template) {
                 continue;
             }

@@ -125,7 +125,7 @@ impl Flight {
     fn violated_budget(&self, model: &Model) -> Option<Sentence> {
         let guarded = |pod: &&Pod| model.threshold(pod).is_some_and(|threshold| threshold > self.own_priority());
         let here = self.victims.iter().filter_map(|v| current(&model.cluster, &v.pod, &v.uid));
-        let breaches = model.breaches(here.filter(|pod| pod.live()).filter(guarded), &BTreeMap::new());
+        let breaches = model.budget_violations(here.filter(|pod| pod.live()).filter(guarded), &BTreeMap::new());
         let (uid, why) = breaches.into_iter().next()?;
         let pod = &self.victims.iter().find(|v| v.uid == uid)?.pod;
         Some(resumed::budget_guaranteed(pod, &uid, &why))

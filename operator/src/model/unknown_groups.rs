@@ -21,7 +21,7 @@ const _: () = assert!(patience::WATCH.as_secs() + TRUSTED.as_secs() + CLOCKS < L
 
 /// Bound pods whose PodGroup or namespace the watches may deliver soon. They must not be victims before.
 #[derive(Debug, Default)]
-pub(super) struct Unheard {
+pub(super) struct PodsOfUnknownGroups {
     /// UID and creation time, in seconds since the epoch. An entry is removed after at most [`LAG`].
     young: BTreeMap<ObjectKey, (SmolStr, i64)>,
     /// UIDs of the pods that must not be victims, as of the last update.
@@ -32,16 +32,19 @@ pub(super) struct Unheard {
     noted: i64,
 }
 
-/// Returns true if the namespace of a pod, or the PodGroup that it names, is not known.
-fn is_unheard(cluster: &Cluster, namespaces: &BTreeSet<SmolStr>, key: &ObjectKey) -> bool {
+/// Returns true if the pod exists and its namespace, or the PodGroup that it names, is not known.
+fn has_unknown_group(cluster: &Cluster, namespaces: &BTreeSet<SmolStr>, key: &ObjectKey) -> bool {
     let Some(pod) = cluster.pod(key) else { return false };
     !namespaces.contains(&key.namespace) || (pod.group.is_some() && cluster.group_of(pod).is_none())
 }
 
-impl Unheard {
-    /// Updates the entry of a pod. A pod without a node has no entry, because it cannot be a victim.
+impl PodsOfUnknownGroups {
+    /// Updates the entry of the pod `key` after a change. Only a live pod with a node has one, because others cannot be victims.
+    /// `namespaces` are the known ones.
     pub(super) fn note(&mut self, cluster: &Cluster, namespaces: &BTreeSet<SmolStr>, key: &ObjectKey) {
-        let pod = cluster.pod(key).filter(|pod| pod.live() && pod.bound() && is_unheard(cluster, namespaces, &pod.key));
+        let pod = cluster
+            .pod(key)
+            .filter(|pod| pod.live() && pod.bound() && has_unknown_group(cluster, namespaces, &pod.key));
         match pod.and_then(|pod| Some((pod.uid.clone(), pod.created? / 1_000_000_000))) {
             Some(pod) => drop(self.young.insert(key.clone(), pod)),
             None => self.forget(key),
@@ -53,14 +56,16 @@ impl Unheard {
         self.young.remove(key);
     }
 
-    /// Updates which pods must not be victims at `second`, in seconds since the epoch. Returns true if that changed.
+    /// Updates which pods must not be victims at `second`, the time since the epoch. `namespaces` are the known ones. Returns true if that
+    /// changed.
     pub(super) fn renew(&mut self, cluster: &Cluster, namespaces: &BTreeSet<SmolStr>, second: i64) -> bool {
         self.noted = second;
         if self.young.is_empty() && self.excluded.is_empty() {
             return false;
         }
-        self.young
-            .retain(|key, (_, created)| second.saturating_sub(*created) < LAG && is_unheard(cluster, namespaces, key));
+        self.young.retain(|key, (_, created)| {
+            second.saturating_sub(*created) < LAG && has_unknown_group(cluster, namespaces, key)
+        });
         let excluded: BTreeSet<SmolStr> = self.young.values().map(|(uid, _)| uid.clone()).collect();
         self.lowest = self.young.keys().filter_map(|key| cluster.pod(key)).map(|pod| pod.priority).min();
         let changed = excluded != self.excluded;
@@ -68,8 +73,9 @@ impl Unheard {
         changed
     }
 
-    /// Returns true if the PodGroup of a pod that kube-scheduler preempted may become known soon: its departure waits for that.
-    pub(super) fn awaits(&self, cluster: &Cluster, preempted: &PreemptedByScheduler) -> bool {
+    /// Returns true if a pod that kube-scheduler preempted names an unknown PodGroup, which may become known within seconds. Its departure
+    /// is delayed until then.
+    pub(super) fn may_become_known(&self, cluster: &Cluster, preempted: &PreemptedByScheduler) -> bool {
         cluster.group(&preempted.group).is_none() && (-LAG..LAG).contains(&self.noted.saturating_sub(preempted.at))
     }
 }
@@ -89,7 +95,7 @@ mod tests {
 
     fn excluded(world: &mut World, second: i64) -> Vec<String> {
         world.model.note_time(second);
-        world.model.unheard().iter().map(ToString::to_string).collect()
+        world.model.pods_of_unknown_groups().iter().map(ToString::to_string).collect()
     }
 
     #[test]
