@@ -80,9 +80,14 @@ impl Arbiter {
         self.publish_queued(clock.now);
         self.metrics.set(&catalogue::IN_FLIGHT, &[], self.plans.flights.len());
         if self.survey.due(clock.now) {
-            let pending =
-                self.survey.look(&self.model, &self.plans.flights, &self.preemption.waiting, &self.metrics, clock);
-            self.metrics.waits(pending);
+            let pending = self.survey.count_pending(
+                &self.model,
+                &self.plans.flights,
+                &self.preemption.waiting,
+                &self.metrics,
+                clock,
+            );
+            self.metrics.pending_groups(pending);
             self.show_in_flight();
             self.speaker.forget(&self.model.cluster, clock.now);
         }

@@ -24,7 +24,7 @@ impl Arbiter {
                 if let Some(flight) = self.plans.flights.get_mut(&preemptor).filter(|f| f.plan.id == plan) {
                     flight.member_answered(&uid, (call, rehearsal), &result, now);
                 } else if let Some(waiting) = self.preemption.waiting.get_mut(&preemptor).filter(|_| plan.is_empty()) {
-                    waiting.rehearsed(&uid, &result, now);
+                    waiting.dry_run_answered(&uid, &result, now);
                 }
             }
             Report::Evicted { cause, pod, uid, rehearsal, outcome } => {

@@ -55,6 +55,6 @@ impl Arbiter {
             KeyValue::new("giveway.message", ending.message.to_string()),
         ];
         let failure = (ending.state == PlanState::Failed).then(|| ending.message.to_string());
-        self.tracer.tell(Trace { id: id_of(plan), attributes, failure, stages });
+        self.tracer.queue(Trace { id: id_of(plan), attributes, failure, stages });
     }
 }

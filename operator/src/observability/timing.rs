@@ -53,7 +53,7 @@ where
     }
 }
 
-/// Returns the verb of a request, as Kubernetes names it, for a label.
+/// Returns Kubernetes' verb for the HTTP method of a request, for a label of metrics.
 fn verb(method: &Method) -> &'static str {
     match *method {
         Method::GET => "get",

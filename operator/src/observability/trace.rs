@@ -62,7 +62,7 @@ pub struct Stage {
 }
 
 impl Trace {
-    /// Returns the spans of a plan that ended at this time: one for the whole plan, and one below it for each stage.
+    /// Returns the spans of this trace, if the plan ended at `over`: one for the whole plan, and below it one for each stage.
     fn spans(self, over: SystemTime) -> Vec<SpanData> {
         let whole: Duration = self.stages.iter().map(|stage| stage.took).sum();
         let begin = over.checked_sub(whole).unwrap_or(over);
@@ -157,8 +157,9 @@ impl Tracer {
         self.is_on().then(|| id_of(plan).to_string())
     }
 
-    /// Queues the trace of a plan that has just ended.
-    pub fn tell(&self, trace: Trace) {
+    /// Queues the trace of a plan that has just ended, to be sent to the collector. It is dropped if too many are queued, or no collector
+    /// is configured.
+    pub fn queue(&self, trace: Trace) {
         let id = trace.id;
         if let Some(sender) = &self.0
             && sender.try_send((trace, SystemTime::now())).is_err()
@@ -214,7 +215,7 @@ mod tests {
         let tracer = Tracer::to("http://127.0.0.1:1/v1/traces").unwrap();
         let trace = Trace { id: id_of(&plan("u", "p")), attributes: Vec::new(), failure: None, stages: Vec::new() };
         for _ in 0..2 * WAITING {
-            tracer.tell(trace.clone());
+            tracer.queue(trace.clone());
         }
         assert!(tracer.is_on());
     }

@@ -27,24 +27,24 @@ pub struct Preemption {
 }
 
 impl Preemption {
-    /// Sets aside what is remembered about a preemptor, because its plan is in flight now.
+    /// Moves the state of a preemptor out of `waiting`, because a plan for it is in flight now. It is kept for the time after the plan.
     pub fn planned(&mut self, preemptor: &Preemptor) {
         self.planned.extend(self.waiting.remove_entry(preemptor));
     }
 
-    /// Returns what is remembered about a preemptor to `waiting`, because its plan has ended.
+    /// Moves the state of a preemptor back to `waiting`, because its plan has ended.
     pub fn ended(&mut self, preemptor: &Preemptor) {
         self.waiting.extend(self.planned.remove_entry(preemptor));
     }
 
-    /// Returns what is remembered about a preemptor with or without a plan in flight.
+    /// Returns the state of a preemptor, with or without a plan in flight. A new state is created if it has none.
     pub fn remembered(&mut self, preemptor: Preemptor) -> &mut PendingPreemptor {
         let is_planned = self.planned.contains_key(&preemptor);
         let all = if is_planned { &mut self.planned } else { &mut self.waiting };
         all.entry(preemptor).or_default()
     }
 
-    /// Removes what is remembered about a preemptor, because another one has its name now.
+    /// Removes the state of a preemptor, because another object has its name now.
     pub fn forget(&mut self, preemptor: &Preemptor) {
         self.waiting.remove(preemptor);
         self.planned.remove(preemptor);

@@ -63,7 +63,8 @@ pub struct ObservedPlans {
 }
 
 impl ObservedPlans {
-    /// Returns whether a plan for the preemptor with this UID is stored. One that is stored now is recorded as stored.
+    /// Decides whether `plan`, which was made in mode `observe` for the preemptor with this UID, is stored as a `Preemption`. If it is
+    /// stored now, that is recorded; if later, the preemptor is queued.
     pub fn storing(&mut self, preemptor: &Preemptor, uid: &SmolStr, plan: &Plan, now: Instant) -> Storing {
         let pods = plan.victims.iter().flat_map(|unit| &unit.pods);
         let victims: BTreeSet<SmolStr> = pods.map(|pod| pod.uid.clone()).collect();
@@ -73,7 +74,7 @@ impl ObservedPlans {
             return Storing::Known;
         }
         let has_turn = self.turns.contains_key(preemptor);
-        if !has_turn && (!self.queue.is_empty() || self.free(now) == 0) {
+        if !has_turn && (!self.queue.is_empty() || self.free_slots(now) == 0) {
             if !self.queue.contains_key(preemptor) {
                 self.queued += 1;
                 self.queue.insert(preemptor.clone(), self.queued);
@@ -86,12 +87,13 @@ impl ObservedPlans {
         Storing::Now
     }
 
-    /// Returns the preemptors that must be decided again because their plans may be stored now.
+    /// Takes the preemptors out of the queue whose plans may be stored now. The caller decides about them again, and then calls
+    /// [`Self::storing`].
     pub fn next_turns(&mut self, now: Instant) -> Vec<Preemptor> {
         if self.queue.is_empty() {
             return Vec::new();
         }
-        let free = self.free(now);
+        let free = self.free_slots(now);
         let mut order: Vec<(u64, &Preemptor)> =
             if free > 0 { self.queue.iter().map(|(preemptor, place)| (*place, preemptor)).collect() } else { vec![] };
         order.sort();
@@ -103,8 +105,9 @@ impl ObservedPlans {
         next
     }
 
-    /// Returns how many more plans may be stored now, in addition to those of the preemptors whose turn has come.
-    fn free(&mut self, now: Instant) -> usize {
+    /// Returns how many more plans may be stored at `now`, without those of the preemptors whose turn has come. Turns that were not used in
+    /// time are removed.
+    fn free_slots(&mut self, now: Instant) -> usize {
         while self.stored.front().is_some_and(|at| now.duration_since(*at) >= MINUTE) {
             self.stored.pop_front();
         }
@@ -112,18 +115,19 @@ impl ObservedPlans {
         MOST.saturating_sub(self.stored.len() + self.turns.len())
     }
 
-    /// Removes a preemptor from the queue, and from those whose turn has come.
+    /// Removes a preemptor from the queue and from the preemptors whose turn has come.
     fn leave(&mut self, preemptor: &Preemptor) {
         self.queue.remove(preemptor);
         self.turns.remove(preemptor);
     }
 
-    /// Records that the creation of this plan was requested.
+    /// Records that the creation of the `Preemption` named `plan` was requested, until [`Self::written`] is called.
     pub fn requested(&mut self, plan: &str, unwritten: Unwritten) {
         self.unwritten.insert(plan.to_owned(), unwritten);
     }
 
-    /// Records whether a plan was stored in the end. Returns the plan if it was; otherwise the next decision stores one.
+    /// Records whether the `Preemption` named `plan` was created. Returns its preemptor and summary if it was. Otherwise the next plan for
+    /// the preemptor may be stored at once.
     pub fn written(&mut self, plan: &str, is_stored: bool) -> Option<Unwritten> {
         let unwritten = self.unwritten.remove(plan)?;
         if !is_stored {
@@ -132,14 +136,14 @@ impl ObservedPlans {
         is_stored.then_some(unwritten)
     }
 
-    /// Removes preemptors that are not pending any more.
+    /// Removes the preemptors for which `waits` returns false, because they are not pending any more.
     pub fn retain(&mut self, waits: impl Fn(&Preemptor) -> bool) {
         self.last.retain(|preemptor, _| waits(preemptor));
         self.queue.retain(|preemptor, _| waits(preemptor));
         self.turns.retain(|preemptor, _| waits(preemptor));
     }
 
-    /// Forgets which plans were stored, because the mode has changed. Their number still counts.
+    /// Forgets the stored plans and the queue, because the mode has changed. The number of plans stored in the last minute still counts.
     pub fn clear(&mut self) {
         self.last.clear();
         self.queue.clear();

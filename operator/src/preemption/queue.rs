@@ -77,16 +77,16 @@ pub struct PendingPreemptor {
 }
 
 impl PendingPreemptor {
-    /// Records a failed plan, or a search that reached its limit of effort. The next one is made after a delay of at most about a minute.
+    /// Records at `now` a failed plan, or a search for one that reached its limit of effort. The next plan is made after a delay, which
+    /// doubles with each failure in a row, from 0.5 s to about a minute.
     pub fn back_off(&mut self, now: Instant) {
         self.not_before = Some(now + Duration::from_millis(500) * (1 << self.failures.min(7)));
         self.failures += 1;
         self.seen = None;
     }
 
-    /// Records that a plan was cancelled because a member was deleted. The next plan is made at once. After many of
-    /// them in a row the preemptor backs off; otherwise a user who repeatedly creates and deletes a pod could fill the
-    /// history with plans.
+    /// Records that a plan was cancelled because a member was deleted. The next plan is made at once; after more than [`REFUSALS`] of them
+    /// in a row the preemptor backs off. Otherwise a user who repeatedly creates and deletes a pod could fill the history with plans.
     pub fn planned_again(&mut self, now: Instant) {
         self.again += 1;
         if self.again > REFUSALS {
@@ -110,15 +110,16 @@ impl PendingPreemptor {
         self.disruption_back_off
     }
 
-    /// Returns true if this state must be kept although the preemptor has no pending pods: victims are still
-    /// excluded, it still backs off, or a call was rejected.
+    /// Returns true if this state must be kept although the preemptor has no pending pods: victims are excluded, other preemptors come
+    /// first, or a call was rejected.
     pub fn remembers(&self, now: Instant) -> bool {
         let mut times = self.excluded_victims.values().chain(&self.disruption_back_off);
         times.any(|until| *until > now) || self.rejected.is_some()
     }
 
-    /// Records that evictions were refused or rejected. The next plan is made at once; after many such plans in a row the preemptor backs
-    /// off. It excludes the victims with these UIDs, whose evictions were not rejected. `sentence` is about one of them.
+    /// Records that evictions of a plan were refused or rejected. The next plan is made at once; after more than [`REFUSALS`] of such plans
+    /// in a row the preemptor backs off. It must not evict the pods with these UIDs, those whose evictions were refused or failed, for some
+    /// time. `sentence` is about one of them.
     pub fn refused<'a>(&mut self, uids: impl Iterator<Item = &'a SmolStr>, sentence: Option<&str>, now: Instant) {
         if let Some(sentence) = sentence {
             self.refusal = Some(sentence.to_owned());
@@ -134,15 +135,16 @@ impl PendingPreemptor {
         self.excluded_victims.extend(uids.map(|uid| (uid.clone(), until)));
     }
 
-    /// Records that a call for a member was rejected: a dry run of it is made after a delay that doubles with each rejection.
+    /// Records that the API server rejected a call for a member. Until a dry run of the call succeeds, no plan is made; the first one is
+    /// made after a delay, which doubles with each rejection.
     pub fn record_rejection(&mut self, call: RejectedCall, now: Instant) {
         let delay = REHEARSED_AGAIN * (1 << self.rejections.min(6));
         self.rejections += 1;
         self.rejected = Some(Rejected { call, due: now + delay.min(LONGEST_REHEARSED_AGAIN), in_flight: false });
     }
 
-    /// Records the answer to the dry run of a call that was rejected for the member with this UID.
-    pub fn rehearsed(&mut self, uid: &str, result: &Result<(), CallError>, now: Instant) {
+    /// Records the answer to the dry run of the call that was rejected for the member with this UID: if it succeeded, plans are made again.
+    pub fn dry_run_answered(&mut self, uid: &str, result: &Result<(), CallError>, now: Instant) {
         let Some(rejected) = self.rejected.take_if(|rejected| rejected.call.uid == uid) else { return };
         match result {
             Ok(()) | Err(CallError::Gone) => self.seen = None,
@@ -155,9 +157,9 @@ impl PendingPreemptor {
         }
     }
 
-    /// Returns `Some` if the preemptor must be examined now, and `Some(true)` if only free capacity may be used: after
-    /// a failed plan no pod is evicted for a while, but free capacity is used at once (it is searched for once per
-    /// second, if the cluster has changed).
+    /// Decides whether a plan for the preemptor is searched for now; `version` is [`Model::version`]. `None`: no. `Some(false)`: yes.
+    /// `Some(true)`: only one without victims, because it backs off after a failed plan; that is done at most once per second, if the
+    /// cluster has changed.
     pub fn turn(&mut self, version: u64, now: Instant) -> Option<bool> {
         if self.seen == Some(version) {
             return None;
@@ -175,7 +177,8 @@ impl PendingPreemptor {
         })
     }
 
-    /// Returns the UIDs of the pods that plans for this preemptor must not evict at `now`. Those whose time has ended are removed.
+    /// Returns the UIDs of the pods that plans for this preemptor must not evict at `now`. Pods whose exclusion has ended are removed from
+    /// the state.
     pub fn excluded_victims(&mut self, now: Instant) -> BTreeSet<SmolStr> {
         let before = self.excluded_victims.len();
         self.excluded_victims.retain(|_, until| *until > now);
@@ -194,19 +197,20 @@ impl PendingPreemptor {
 pub struct Candidates(BTreeSet<ObjectKey>);
 
 impl Candidates {
-    /// Returns every PodGroup that has a pod without a node.
+    /// Returns every PodGroup that has a live pod without a node.
     pub fn all(model: &Model) -> Self {
         Self(model.pending.groups().cloned().collect())
     }
 
-    /// Adds those of these PodGroups that have pending pods. A PodGroup must be passed after each change of its pods, and when its plan
-    /// has ended.
+    /// Adds those of the PodGroups in `changed` that have pending pods. The caller passes a PodGroup after each change of its pods, and
+    /// when its plan has ended.
     pub fn note(&mut self, model: &Model, changed: &BTreeSet<ObjectKey>) {
         let pending = changed.iter().filter(|key| model.pending.of_group(key).next().is_some());
         self.0.extend(pending.cloned());
     }
 
-    /// Returns all pending preemptors without a plan in flight, in the order in which they are decided.
+    /// Returns all pending preemptors without a plan in flight, PodGroups and single pods, in the order in which they are decided: by
+    /// priority, age and name. Only single pods of the schedulers in `scheduler_names` are preemptors.
     pub fn preemptors(&mut self, model: &Model, flights: &Flights, scheduler_names: &[String]) -> Vec<Preemptor> {
         let cluster = &model.cluster;
         let mut order: Vec<(Reverse<i32>, i64, Preemptor)> = Vec::new();
@@ -238,8 +242,8 @@ impl Candidates {
     }
 }
 
-/// Returns true if the pod is a preemptor of its own: a pod of a managed class that kube-scheduler reports as
-/// unschedulable.
+/// Returns true if a pod without a PodGroup is a preemptor: kube-scheduler, under one of these names, reports it as unschedulable, and its
+/// class is managed by Giveway and permits preemption.
 fn preempts_alone(model: &Model, pod: &Pod, scheduler_names: &[String]) -> bool {
     pod.unschedulable
         && !pod.gated

@@ -16,7 +16,7 @@ const REST: u32 = 2;
 /// Maximum pause.
 const LONGEST_REST: Duration = Duration::from_millis(250);
 
-/// The current round.
+/// The current round, in which every pending preemptor is decided once, in one or more passes.
 #[derive(Debug, Default)]
 pub struct Round {
     without_time_limit: bool,
@@ -48,14 +48,14 @@ impl Round {
         self.hurry = true;
     }
 
-    /// Returns true if waiting plans may be compared with alternatives in this pass, in which such comparisons have taken `spent`. Each
+    /// Returns true if one more waiting plan may be compared with alternatives in this pass, after comparisons that took `spent`. Each
     /// comparison is a call of the planner, and plans that can be carried out must not wait for a hundred of them.
     pub fn may_compare(&self, now: Instant, spent: Duration) -> bool {
         self.without_time_limit || (spent < SLICE && self.no_search_before.is_none_or(|until| now >= until))
     }
 
-    /// Ends the comparisons of plans with alternatives in this pass, which took `spent`. The next ones begin after a
-    /// longer time than that.
+    /// Ends the comparisons of waiting plans with alternatives in this pass, which took `spent`. The next ones begin after a pause that is
+    /// longer than that.
     pub fn end_comparisons(&mut self, now: Instant, spent: Duration) {
         let rest = (spent * REST).min(LONGEST_REST);
         if !rest.is_zero() && self.no_search_before.is_none_or(|until| now >= until) {
@@ -63,8 +63,8 @@ impl Round {
         }
     }
 
-    /// Starts a pass; `arrivals` is the total number of preemptors that have appeared. Returns true if there is
-    /// anything to decide.
+    /// Begins a pass. `arrivals` counts the preemptors that have ever appeared. Returns true if preemptors may be decided: there is no
+    /// pause, or a preemptor is new, or must be decided again.
     pub fn begin(&mut self, now: Instant, arrivals: u64) -> bool {
         self.resting = self.not_before.is_some_and(|until| now < until);
         let has_arrivals =
@@ -73,7 +73,8 @@ impl Round {
         !self.resting || has_arrivals
     }
 
-    /// Returns true if a preemptor is decided in this pass, which has taken the time that `took` returns.
+    /// Returns true if this preemptor is decided in this pass. `new` is true if it has no decision yet; `took` returns how long the pass
+    /// has taken.
     pub fn admits(&mut self, preemptor: &Preemptor, new: bool, took: impl Fn() -> Duration) -> bool {
         if self.without_time_limit {
             return true;
@@ -97,7 +98,7 @@ impl Round {
         true
     }
 
-    /// Ends a pass in which every preemptor was considered, and which took `took`.
+    /// Ends a pass that took `took`. If no preemptor was skipped, the round has ended, and a pause begins that is longer than the round.
     pub fn end(&mut self, now: Instant, took: Duration) {
         self.spent += took;
         if self.without_time_limit || self.resting {
@@ -112,7 +113,7 @@ impl Round {
         self.not_before = Some(now + took + rest);
     }
 
-    /// Returns the time of the next pass if a preemptor was skipped.
+    /// Returns when the next pass must be made, because a preemptor was skipped; `None` if none was.
     pub fn again(&self) -> Option<Instant> {
         self.left.then(|| self.not_before.unwrap_or_else(Instant::now))
     }

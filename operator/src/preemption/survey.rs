@@ -23,14 +23,14 @@ pub struct Survey {
     since: BTreeMap<SmolStr, i64>,
 }
 
-/// Returns when the first of a PodGroup's live pods was created, in seconds since the epoch.
+/// Returns when the first live pod of a PodGroup was created, in seconds since the epoch; `None` if it has no live pod.
 pub fn submitted(cluster: &Cluster, group: &ObjectKey) -> Option<i64> {
     let live = cluster.members(group).filter(|pod| pod.live());
     live.filter_map(|pod| pod.created).min().map(|nanoseconds| nanoseconds / 1_000_000_000)
 }
 
 impl Survey {
-    /// Returns true if it is time for the next count, and then records that it is made.
+    /// Returns true if pending PodGroups must be counted now, every two seconds, and then records that they are.
     pub fn due(&mut self, now: Instant) -> bool {
         let due = self.next.is_none_or(|next| next <= now);
         if due {
@@ -39,9 +39,9 @@ impl Survey {
         due
     }
 
-    /// Counts the pending PodGroups by reason and PriorityClass, and the gated pods; returns the age of the oldest of each class in
-    /// seconds.
-    pub fn look(
+    /// Counts the pending PodGroups by reason and PriorityClass, and the gated pods. The result also has the age of the oldest PodGroup of
+    /// each class, in seconds. `waiting` is the state of the preemptors without a plan.
+    pub fn count_pending(
         &mut self,
         model: &Model,
         flights: &Flights,
@@ -60,7 +60,7 @@ impl Survey {
         for key in groups {
             let (Some(group), Some(record)) = (cluster.group(key), model.groups.get(key)) else { continue };
             let finished = Finished::of(&record.status.finished, cluster.members(key)).count;
-            if !waits(cluster, group, finished) {
+            if !is_pending(cluster, group, finished) {
                 continue;
             }
             // A PodGroup that was scheduled before counts as pending since it was first observed to be pending again.
@@ -87,8 +87,9 @@ impl Survey {
     }
 }
 
-/// Returns true if a PodGroup with unbound pods is pending.
-fn waits(cluster: &Cluster, group: &Group, finished: usize) -> bool {
+/// Returns true if a PodGroup with unbound pods is pending: fewer members are bound or `finished` than its gang needs; in a group without
+/// gang scheduling, no pod is bound, and one is gated or unschedulable.
+fn is_pending(cluster: &Cluster, group: &Group, finished: usize) -> bool {
     let live = || cluster.members(&group.key).filter(|pod| pod.live());
     let bound = live().filter(|pod| pod.node.is_some()).count();
     match group.min_count {
@@ -116,7 +117,7 @@ mod tests {
     impl Look {
         fn at(&mut self, world: &World, seconds: i64) -> PendingGroups {
             let clock = Clock { now: Instant::now(), epoch_seconds: EPOCH + seconds };
-            self.survey.look(&world.model, &Flights::default(), &self.words, &self.metrics, clock)
+            self.survey.count_pending(&world.model, &Flights::default(), &self.words, &self.metrics, clock)
         }
 
         fn none(&self) -> ClassLabel {

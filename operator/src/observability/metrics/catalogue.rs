@@ -200,7 +200,7 @@ catalogue! {
     );
 }
 
-/// Returns the upper limits of the buckets of a histogram, in seconds.
+/// Returns the upper limits of the buckets of the histogram `about`, in seconds, ascending.
 pub(super) fn buckets(about: &About) -> Vec<f64> {
     match *about {
         DECISION_SECONDS => exponential_buckets(0.000_1, 4.0, 10).collect(),

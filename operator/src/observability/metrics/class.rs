@@ -12,7 +12,7 @@ const MOST: usize = 32;
 pub struct ClassLabel(Arc<str>);
 
 impl ClassLabel {
-    /// Returns the value of the label in metrics.
+    /// Returns the label value: the name of the PriorityClass, `none` or `other`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -23,7 +23,8 @@ impl ClassLabel {
 pub(super) struct KnownClasses(Arc<Mutex<BTreeSet<Arc<str>>>>);
 
 impl KnownClasses {
-    /// Returns the label value for the class of this name. `exists` returns whether a PriorityClass of a name exists.
+    /// Returns the label value for a PriorityClass: its name, `none` if `name` is `None`, and `other` if it does not exist or if [`MOST`]
+    /// other classes have a value of their own already. `exists` returns true if there is a PriorityClass of this name.
     pub(super) fn label(&self, name: Option<&str>, exists: impl Fn(&str) -> bool) -> ClassLabel {
         let Some(name) = name else { return ClassLabel("none".into()) };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -74,7 +74,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Returns all metrics at this time in the OpenMetrics text format.
+    /// Returns the present values of all metrics in the OpenMetrics text format.
     pub fn encode(&self) -> String {
         let now = Instant::now();
         for Content { queue, depth, age } in self.scraped.queues(now) {
@@ -90,14 +90,14 @@ impl Metrics {
         text
     }
 
-    /// Changes a value of a metric. `labels` are the values of its labels, in the order of the catalogue.
+    /// Calls `change` with the value of the metric `about` that has these label values, which are in the order of the catalogue.
     fn change(&self, about: &About, labels: &[&str], change: impl FnOnce(&mut Value)) {
         if let Some(series) = self.all.get(about.name) {
             series.change(labels, change);
         }
     }
 
-    /// Adds one to the counter `about` with these label values, which are in the order of its labels.
+    /// Adds one to the counter `about` with these label values, which are in the order of the catalogue.
     pub fn count(&self, about: &About, labels: &[&str]) {
         self.change(about, labels, |value| {
             if let Value::Count(count) = value {
@@ -106,18 +106,19 @@ impl Metrics {
         });
     }
 
-    /// Sets the gauge `about` with these label values; a number above the range becomes the highest.
+    /// Sets the gauge `about` with these label values, in the order of the catalogue. A number above the range of `i64` becomes the
+    /// highest.
     pub fn set(&self, about: &About, labels: &[&str], number: impl TryInto<i64>) {
         let number = number.try_into().unwrap_or(i64::MAX);
         self.change(about, labels, |value| *value = Value::Number(number));
     }
 
-    /// Sets a gauge to a time in seconds.
+    /// Sets the gauge `about` with these label values, in the order of the catalogue, to a duration, in seconds.
     pub fn set_time(&self, about: &About, labels: &[&str], time: Duration) {
         self.change(about, labels, |value| *value = Value::Seconds(time.as_secs_f64()));
     }
 
-    /// Adds a duration to the histogram `about` with these label values.
+    /// Adds a duration to the histogram `about` with these label values, in the order of the catalogue.
     pub fn observe(&self, about: &About, labels: &[&str], took: Duration) {
         self.change(about, labels, |value| {
             if let Value::Histogram(histogram) = value {
@@ -126,18 +127,19 @@ impl Metrics {
         });
     }
 
-    /// Returns the label value for the class of this name. `exists` returns whether a PriorityClass of a name exists.
+    /// Returns the label value for a PriorityClass; `none` without a name, `other` for a class that does not exist and for those above the
+    /// maximum number of values. `exists` returns true if there is a PriorityClass of this name.
     pub fn class(&self, name: Option<&str>, exists: impl Fn(&str) -> bool) -> ClassLabel {
         self.classes.label(name, exists)
     }
 
-    /// Counts a decision or the end of a plan by its reason.
+    /// Counts a decision about a preemptor, or the end of a plan, by its reason.
     pub fn outcome(&self, reason: Reason) {
         self.count(&catalogue::OUTCOMES, &[reason.as_str()]);
     }
 
-    /// Counts an accepted eviction for a preemptor of this class. `None` means that the pod was evicted because its
-    /// whole PodGroup is disrupted. `forced`: by DELETE, because a PodDisruptionBudget that is not guaranteed refused the eviction.
+    /// Counts an accepted eviction by the classes of preemptor and victim. `preemptor` is `None` if the pod was evicted without a plan, by
+    /// a departure. `forced` is true if the pod was deleted, because a PodDisruptionBudget that is not guaranteed refused the eviction.
     pub fn evicted(&self, preemptor: Option<&ClassLabel>, victim: &ClassLabel, forced: bool) {
         let cause = if preemptor.is_some() { "plan" } else { "departure" };
         let (preemptor, victim) = (preemptor.map_or("none", ClassLabel::as_str), victim.as_str());
@@ -148,7 +150,7 @@ impl Metrics {
         self.count(&catalogue::EVICTIONS, &[preemptor, victim, cause, way]);
     }
 
-    /// Sets the number of Preemptions in flight by cause and state.
+    /// Sets the gauges of the plans and departures in flight to these numbers, by cause and state, and all others to 0.
     pub fn preemptions(&self, numbers: &BTreeMap<(&'static str, PlanState), usize>) {
         for cause in Cause::ALL.map(Cause::as_str) {
             for state in STAGES {
@@ -158,8 +160,8 @@ impl Metrics {
         }
     }
 
-    /// Sets the number and the age of pending PodGroups, and the number of gated pods.
-    pub fn waits(&self, now: PendingGroups) {
+    /// Sets the gauges of the number and the age of pending PodGroups, and of the number of gated pods.
+    pub fn pending_groups(&self, now: PendingGroups) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let removed = shown.groups.keys().filter(|key| !now.groups.contains_key(*key)).map(|key| (key, &0));
         for ((reason, class), number) in removed.chain(&now.groups) {
@@ -180,7 +182,7 @@ impl Metrics {
         }
     }
 
-    /// Shows for how long the watches of some kinds have been failing. The watches of all other kinds work.
+    /// Sets for how long the watches of these kinds have been failing, and 0 for the other watches.
     pub fn watches_failing(&self, failing: BTreeMap<Cow<'static, str>, Duration>) {
         let mut shown = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let whole = shown.iter().filter(|kind| !failing.contains_key(*kind)).map(|kind| (kind, Duration::ZERO));
@@ -190,7 +192,7 @@ impl Metrics {
         shown.extend(failing.into_keys());
     }
 
-    /// Sets when the webhook's certificate and its authority expire.
+    /// Sets when the webhook's certificate (`leaf`) and its authority expire. A time that is not known is not changed.
     pub fn certificates(&self, leaf: Option<jiff::Timestamp>, authority: Option<jiff::Timestamp>) {
         for (certificate, until) in [("leaf", leaf), ("authority", authority)] {
             if let Some(until) = until {
@@ -218,7 +220,7 @@ mod tests {
                 MetricKind::Histogram => metrics.observe(about, &labels, second),
             }
         }
-        metrics.waits(PendingGroups {
+        metrics.pending_groups(PendingGroups {
             groups: [((Reason::Unschedulable, class.clone()), 2)].into(),
             oldest: [(class, 7)].into(),
             gated: 5,
@@ -240,7 +242,7 @@ mod tests {
         assert!(
             metrics.encode().contains(&format!("{waiting} 2\n")) && metrics.encode().contains(&format!("{oldest} 7\n"))
         );
-        metrics.waits(PendingGroups::default());
+        metrics.pending_groups(PendingGroups::default());
         let text = metrics.encode();
         assert!(text.contains(&format!("{waiting} 0\n")) && text.contains(&format!("{oldest} 0\n")), "{text}");
         assert!(text.contains("giveway_operator_gated_pods 0\n"), "{text}");

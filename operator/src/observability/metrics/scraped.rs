@@ -29,7 +29,7 @@ impl QueueName {
     pub const ALL: [Self; 7] =
         [Self::Inputs, Self::Evictions, Self::Plans, Self::Groups, Self::Others, Self::Background, Self::Events];
 
-    /// Returns the name of the queue as a label value.
+    /// Returns the value of the label `queue` for this queue.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Inputs => "inputs",
@@ -94,7 +94,7 @@ impl Scraped {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an entry to a queue, which it leaves when the returned value is dropped.
+    /// Records a new entry of a queue. The entry leaves the queue when the returned value is dropped.
     pub fn queued(&self, queue: QueueName, now: Instant) -> Queued {
         let mut state = self.lock();
         state.added += 1;
@@ -103,19 +103,19 @@ impl Scraped {
         Queued { scraped: self.clone(), queue, entry }
     }
 
-    /// Sets the number of inputs that are left when a pass begins.
+    /// Records how many inputs are left for the next pass, when a pass begins at `now`.
     pub fn inputs_left(&self, number: usize, now: Instant) {
         let mut state = self.lock();
         state.inputs = number;
         state.backlog = (number > 0).then(|| state.backlog.unwrap_or(now));
     }
 
-    /// Records that the watch of a kind delivered something.
+    /// Records that the watch of this kind delivered something at `now`.
     pub fn observed(&self, kind: &'static str, now: Instant) {
         self.lock().observed.insert(kind, now);
     }
 
-    /// Returns depth and age of each queue at `now`.
+    /// Returns for each queue the number of its entries, and for how long the oldest one has been waiting at `now`.
     pub fn queues(&self, now: Instant) -> Vec<Content> {
         let state = self.lock();
         let content = |queue: QueueName| {
@@ -129,7 +129,7 @@ impl Scraped {
         QueueName::ALL.into_iter().map(content).collect()
     }
 
-    /// Returns how long ago the watch of each kind delivered something.
+    /// Returns for each kind how long before `now` its watch last delivered something.
     pub fn watches(&self, now: Instant) -> BTreeMap<&'static str, Duration> {
         self.lock().observed.iter().map(|(kind, at)| (*kind, now.saturating_duration_since(*at))).collect()
     }

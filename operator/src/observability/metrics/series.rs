@@ -25,7 +25,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// Creates the value of a metric that has no observation.
+    /// Creates the value of the metric `about` before anything is counted or observed.
     fn new(about: &About) -> Self {
         match about.kind {
             MetricKind::Counter => Self::Count(0),
@@ -53,7 +53,7 @@ pub(super) struct Series {
 }
 
 impl Series {
-    /// Returns a metric without values; one without labels has its first value.
+    /// Creates the metric `about`, without values. One without labels has its only value at once.
     pub(super) fn new(about: &'static About) -> Self {
         let first = about.labels.is_empty().then(|| (Vec::new(), Value::new(about)));
         Self { about, values: Arc::new(Mutex::new(first.into_iter().collect())) }
@@ -64,7 +64,8 @@ impl Series {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the value with these label values, which are in the order of the catalogue.
+    /// Calls `change` with the value that has these label values, which are in the order of the catalogue. It is created if it does not
+    /// exist.
     pub(super) fn change(&self, labels: &[&str], change: impl FnOnce(&mut Value)) {
         debug_assert_eq!(labels.len(), self.about.labels.len(), "labels of {}", self.about.name);
         let labels = labels.iter().map(|label| (*label).to_owned()).collect();
