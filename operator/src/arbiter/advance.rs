@@ -31,7 +31,7 @@ impl Arbiter {
             self.statuses.dirty.extend(group);
         }
         if let Preemptor::Group(key) = &flight.preemptor {
-            self.gangs.succession.succeeded(key, self.gangs.labelled.controllers());
+            self.gangs.succession.end_for(key, self.gangs.labelled.controllers());
             if flight.evicts() {
                 self.statuses.last_plans.remove(key);
             }

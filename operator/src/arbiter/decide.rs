@@ -157,7 +157,7 @@ impl Arbiter {
     /// Returns true while no member of the gang is bound and its size was not read from its owner yet. That takes some seconds at most.
     fn may_be_of_another_size(&self, group: &ObjectKey, now: Instant) -> bool {
         let mut members = self.model.cluster.members(group);
-        !self.gangs.labelled.settled(&self.model, group, now) && !members.any(|pod| pod.live() && pod.bound())
+        !self.gangs.labelled.has_settled_size(&self.model, group, now) && !members.any(|pod| pod.live() && pod.bound())
     }
 
     /// Returns the wait reason of a preemptor while a call for one of its members is rejected; `None` if none is. Makes the dry run of this
@@ -264,7 +264,7 @@ impl Arbiter {
                 self.leave_to_scheduler(preemptor, &unknown, clock);
             }
             Decision::WaitingForPods { live, min_count, finished, below } => {
-                let gated = status::gated(&self.model.cluster, preemptor.key());
+                let gated = status::gated_by_others(&self.model.cluster, preemptor.key());
                 let members = ExistingMembers { needed: min_count, live, finished, below, gated };
                 self.set_pending_reason(
                     preemptor,

@@ -320,6 +320,6 @@ pub(super) fn evictable<'a>(
 /// Returns true if a departure may evict this pod of a PodGroup: it is live and bound, and neither a mirror pod nor a critical add-on. If
 /// `pending_too` is true, it may also be pending and ungated.
 pub(super) fn is_evictable(model: &Model, pod: &Pod, pending_too: bool) -> bool {
-    let is_there = pod.bound() || (pending_too && partial::is_free(pod));
+    let is_there = pod.bound() || (pending_too && partial::is_unbound_and_ungated(pod));
     partial::is_live(pod) && is_there && !model.cluster.is_critical_addon(pod)
 }

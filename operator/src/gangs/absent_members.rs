@@ -63,7 +63,8 @@ struct Absence {
 }
 
 impl AbsentMembers {
-    /// Starts, repeats or ends the search for missing members of the `touched` PodGroups, those that have changed.
+    /// Updates which gangs lack members, after the PodGroups in `touched` changed. For a gang that lacks some, or another number than
+    /// before, the search for the reason starts; for others it ends.
     pub fn observe(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, clock: Clock) {
         for key in touched {
             let lacking = lacking(model, key);
@@ -83,7 +84,7 @@ impl AbsentMembers {
         }
     }
 
-    /// Returns the next call that reads why a PodGroup has too few members; `None` if none is due.
+    /// Returns the next call, which reads the events about pods of a PodGroup that could not be created; `None` if none is due at `now`.
     pub fn pass(&mut self, model: &Model, now: Instant) -> Option<Command> {
         if self.last_read.is_some_and(|last| now.duration_since(last) < EVERY) {
             return None;
@@ -100,7 +101,8 @@ impl AbsentMembers {
         Some(Command::ReadFailures { group: key, controllers })
     }
 
-    /// Handles the answer to a read. Returns the event about a failure, unless there was one lately.
+    /// Handles the answer to the read for the PodGroup `key`: `None` if no failure was found. Returns the event to publish on the PodGroup,
+    /// if a pod could not be created and no such event was published lately.
     pub fn answered(
         &mut self,
         key: &ObjectKey,
@@ -133,31 +135,32 @@ impl AbsentMembers {
         is_due.then(|| EventNotice::on("PodGroup", about, true, Reason::WaitingForPods, "Creating", note))
     }
 
-    /// Returns why members of a PodGroup do not exist, as sentences, if that is known.
+    /// Returns why members of a PodGroup do not exist, as sentences; `None` if that is not known, or none is missing.
     pub fn reason(&self, key: &ObjectKey) -> Option<&str> {
         self.groups.get(key)?.reason.as_deref()
     }
 
-    /// Returns the PodGroups whose [reason](Self::reason) has changed since the last call.
+    /// Returns the PodGroups whose [reason](Self::reason) has changed since the last call of this function.
     pub fn take_changed_groups(&mut self) -> BTreeSet<ObjectKey> {
         std::mem::take(&mut self.changed_groups)
     }
 }
 
 impl Absence {
-    /// Returns the time, in seconds since the epoch, from which on a failure can be the reason: after the last member was created.
+    /// Returns since when a failed creation of a pod can be the reason, in seconds since the epoch: since the last live member was created,
+    /// or, without a live member, since ten minutes before the PodGroup began to lack them.
     fn earliest_failure(&self, model: &Model, key: &ObjectKey) -> i64 {
         let created = live(model, key).filter_map(|pod| pod.created).max();
         created.map_or(self.since.epoch_seconds - EARLIER, |nanoseconds| nanoseconds / 1_000_000_000)
     }
 }
 
-/// Returns the members of a PodGroup that have not ended.
+/// Returns the live members of a PodGroup: those that have not finished and are not terminating.
 fn live<'m>(model: &'m Model, key: &ObjectKey) -> impl Iterator<Item = &'m Pod> + use<'m> {
     model.cluster.members(key).filter(|pod| pod.live())
 }
 
-/// Returns UID and number of live members of a gang that has fewer than it needs; `None` for other PodGroups.
+/// Returns the UID of a PodGroup and the number of its live members, if it is a gang with fewer than it needs; `None` for other PodGroups.
 fn lacking<'m>(model: &'m Model, key: &ObjectKey) -> Option<(&'m SmolStr, usize)> {
     let record = model.groups.get(key).filter(|record| !record.deleting)?;
     let group = model.cluster.group(key)?;
@@ -165,7 +168,8 @@ fn lacking<'m>(model: &'m Model, key: &ObjectKey) -> Option<(&'m SmolStr, usize)
     (live + model.cluster.finished(group) < group.min_count?).then_some((&record.uid, live))
 }
 
-/// Returns names of the controllers of a PodGroup's members, and its own, which that of a Job or StatefulSet has, too.
+/// Returns the names of the objects whose events are read: the controllers of some members, and an object with the name of the PodGroup,
+/// which its Job or StatefulSet has, too.
 fn controllers(model: &Model, key: &ObjectKey) -> Vec<SmolStr> {
     let of_members = live(model, key).filter_map(|pod| Some(SmolStr::new(&pod.owner.as_ref()?.name)));
     let mut names: BTreeSet<SmolStr> = of_members.filter(|name| is_subdomain(name)).take(CONTROLLERS - 1).collect();
@@ -173,7 +177,8 @@ fn controllers(model: &Model, key: &ObjectKey) -> Vec<SmolStr> {
     names.into_iter().collect()
 }
 
-/// Returns the reason for a PodGroup whose controller creates no more pods and reports no failure; `None` if no member exists.
+/// Returns the sentence for a PodGroup for which no more pods are created, and no failure was reported: a member must run first, which is
+/// gated. `None` if no member is gated.
 fn stalled(model: &Model, key: &ObjectKey) -> Option<String> {
     let gated = || live(model, key).filter(|pod| pod.gated);
     if let Some(driver) = gated().find(|pod| spark::is_driver(pod.labels.get(spark::LABEL_ROLE))) {

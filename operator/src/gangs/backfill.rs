@@ -42,14 +42,15 @@ pub struct BackFill {
 }
 
 impl BackFill {
-    /// Records whether the call for the pod with this UID succeeded.
+    /// Records the response to the call that corrects the annotations of the pod with this UID: `ok` is true if it succeeded.
     pub fn answered(&mut self, uid: &str, ok: bool, now: Instant) {
         if let Some(call) = self.calls.get_mut(uid) {
             call.answered(ok, now);
         }
     }
 
-    /// Returns the calls to make now. A call is repeated until the watch shows its effect.
+    /// Returns the calls to make now that correct annotations of pods ([`Model::corrections`]). A call is repeated until the watch shows
+    /// its effect.
     pub fn pass(&mut self, model: &Model, now: Instant) -> Vec<Command> {
         if model.corrections.is_empty() {
             self.calls.clear();

@@ -22,7 +22,7 @@ struct KnownFinished {
     by_job: bool,
 }
 
-/// Converts a count to the number that a status stores; too large ones become the highest.
+/// Converts a number of pods to the type in a status; a too large one becomes the highest.
 fn number(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
@@ -32,7 +32,8 @@ fn number(count: usize) -> i32 {
 pub struct FinishedCounts(BTreeMap<ObjectKey, KnownFinished>);
 
 impl FinishedCounts {
-    /// Returns the finished members of a PodGroup. `counters` is what its owner specifies and counts, if it was read.
+    /// Returns how many members of a PodGroup have finished, from the existing pods, its status and `counters`, what its owner specifies
+    /// and counts (`None` if it was not read). Remembers the number for the next call, because finished pods may be deleted.
     pub fn update(
         &mut self,
         cluster: &Cluster,

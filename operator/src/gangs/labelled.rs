@@ -60,14 +60,16 @@ struct TrackedOwner {
 }
 
 impl TrackedOwner {
-    /// Returns for how long an owner that was not found counts as missing before it is read again.
-    fn absent(&self) -> Duration {
+    /// Returns for how long after a failed read this owner counts as missing, before it is read again. The time doubles with each read in a
+    /// row that did not find it, up to two minutes.
+    fn missing_for(&self) -> Duration {
         ABSENT * (1 << self.absences.saturating_sub(1).min(ABSENCES))
     }
 
-    /// Returns true if the result of the last read is still used.
+    /// Returns true if the last read of this owner may still be used, or a read is in flight.
     fn is_remembered(&self, now: Instant) -> bool {
-        self.call.pending() || self.read.as_ref().is_some_and(|(at, _)| now.duration_since(*at) < 2 * self.absent())
+        self.call.pending()
+            || self.read.as_ref().is_some_and(|(at, _)| now.duration_since(*at) < 2 * self.missing_for())
     }
 }
 
@@ -80,7 +82,7 @@ pub struct OwnerCounters {
     pub counted: Option<(String, i32)>,
 }
 
-/// PodGroups that are created because of the gang label, and calls that were made for them.
+/// PodGroups that are created because of the gang label, the last reads of their owners, and the calls that were made for them.
 #[derive(Debug, Default)]
 pub struct LabelledGangs {
     owners: BTreeMap<OwnerKey, TrackedOwner>,
@@ -108,7 +110,7 @@ pub struct LabelledGangs {
 }
 
 impl LabelledGangs {
-    /// Records the result of reading an owner: its fields, or why it could not be read.
+    /// Records the answer to a read of an owner: its fields, or why it could not be read.
     pub fn owner_read(&mut self, owner: &OwnerKey, result: Result<OwnerFacts, CallError>, now: Instant) {
         if let Some(reading) = self.reading.get_mut(&owner.namespace) {
             *reading = reading.saturating_sub(1);
@@ -138,7 +140,8 @@ impl LabelledGangs {
         known.read = Some((known.asked.unwrap_or(now), result));
     }
 
-    /// Returns what the owner of this PodGroup specifies and counts about finished members; `None` if it has not been read.
+    /// Returns what the owner of the PodGroup `key` specifies and counts about finished members; `None` if it has not been read. `group` is
+    /// the record of the PodGroup.
     pub fn counters(&self, key: &ObjectKey, group: &GroupRecord) -> Option<&OwnerCounters> {
         self.counters.get(key).filter(|(uid, _)| *uid == group.uid).map(|(_, counters)| counters)
     }
@@ -148,13 +151,13 @@ impl LabelledGangs {
         &self.controllers
     }
 
-    /// Returns the PodGroups whose [counters](Self::counters) have changed since the last call, and forgets them.
+    /// Returns the PodGroups whose [counters](Self::counters) have changed since the last call of this function.
     pub fn take_changed_groups(&mut self) -> BTreeSet<ObjectKey> {
         std::mem::take(&mut self.changed_groups)
     }
 
-    /// Records which of the labelled gangs have changed, before anything is decided in the pass.
-    pub fn heed(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, now: Instant) {
+    /// Records which of the labelled gangs have changed, before a pass decides anything. `touched` are all PodGroups that have changed.
+    pub fn note_changes(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, now: Instant) {
         self.risen.retain(|_, risen| now.duration_since(*risen) < SETTLES);
         for key in touched {
             self.note(model, key, now);
@@ -164,9 +167,10 @@ impl LabelledGangs {
         }
     }
 
-    /// Returns true if the size of a PodGroup agrees with its owner: the owner was read after the first pods were created, and the size is
-    /// equal, or the time limit has passed. Owners of PodGroups without pods are not read.
-    pub fn settled(&self, model: &Model, key: &ObjectKey, now: Instant) -> bool {
+    /// Returns true if a plan may rely on the size of a PodGroup: its first pods were created more than some seconds ago, or its owner was
+    /// read since then. That owner must specify the same size, unless it is being deleted, cannot be read, or specifies none. True for
+    /// PodGroups that do not follow an owner.
+    pub fn has_settled_size(&self, model: &Model, key: &ObjectKey, now: Instant) -> bool {
         let risen = self.risen.get(key).filter(|risen| now.duration_since(**risen) < SETTLES);
         let (Some(risen), Some(record)) = (risen, model.groups.get(key)) else { return true };
         let (Some(made_for), (Some(pod), _)) = (&record.made_for, members(model, key)) else { return true };
@@ -189,8 +193,9 @@ impl LabelledGangs {
         facts.size(pod, job).is_none_or(|size| record.min_count == Some(size.start))
     }
 
-    /// Returns the Job that the pod's owner created for its gang, from the last read; `None` if it was not found, or if another Job controls
-    /// the pod.
+    /// Returns the Job that the pod's owner created for the gang, if the last read of the Job (`read`) found it and it controls the pod;
+    /// `None` if it was not found, or if another Job controls the pod. The error is that of the read: the Job may have failed indexes, so
+    /// the size of the gang is not known.
     ///
     /// # Errors
     /// It could not be read: it may have failed indexes.
@@ -211,8 +216,8 @@ impl LabelledGangs {
         }
     }
 
-    /// The PodGroups whose owners have the same controller and that have bound pods which are not terminating, at most [`SIBLINGS`], each with
-    /// its owner.
+    /// Returns the other PodGroups whose owners have the same controller as that of the PodGroup `key`, and that have live bound pods, at
+    /// most [`SIBLINGS`]; each with the gang fields of one of its pods.
     fn running_siblings<'a>(
         &'a self,
         model: &'a Model,
@@ -223,8 +228,9 @@ impl LabelledGangs {
         siblings.filter_map(|sibling| Some((sibling, members(model, sibling).0?)))
     }
 
-    /// Returns the predecessor of a PodGroup while it has bound pods that are not terminating: a PodGroup whose owner has the same
-    /// controller and is deleted, or has not been read since the first pods of this one were created. `None` after its first seconds.
+    /// Returns a PodGroup that the PodGroup `key` replaces, while it has live bound pods: its owner has the same controller and is deleted,
+    /// or has not been read since the first pods of `key` were created. `None` if there is none, or if these pods were created more than
+    /// some seconds ago.
     pub fn predecessor<'a>(&'a self, model: &'a Model, key: &'a ObjectKey, now: Instant) -> Option<&'a ObjectKey> {
         let risen = self.risen.get(key).filter(|risen| now.duration_since(**risen) < SETTLES)?;
         let mut siblings = self.running_siblings(model, key);
@@ -240,20 +246,22 @@ impl LabelledGangs {
         predecessor.map(|(sibling, _)| sibling)
     }
 
-    /// Returns the calls for the PodGroups in `pending`, and for some others in turn.
+    /// Returns the calls to make now for labelled gangs: they read owners, create PodGroups, and change their owner or `minCount`. Handles
+    /// the PodGroups in `pending`, and a few others in turn.
     pub fn pass(&mut self, model: &Model, speaker: &mut Speaker, clock: Clock) -> Vec<Command> {
         let (now, mut commands) = (clock.now, Vec::new());
         self.calls.forget(now);
         self.take_turns(model, now);
-        for (key, since) in self.next() {
-            if self.look(model, &key, since, now, speaker, &mut commands) {
+        for (key, since) in self.next_pending() {
+            if self.handle(model, &key, since, now, speaker, &mut commands) {
                 self.pending.remove(&key);
             }
         }
         commands
     }
 
-    /// Records a changed PodGroup: it is handled if it does not exist, if it has no owner any more, or if its number of pods changed.
+    /// Records that the PodGroup `key` or its pods changed. It is handled in the next passes if it has pods of a labelled gang, and does
+    /// not exist, has no owner any more, or has another number of pods than before.
     fn note(&mut self, model: &Model, key: &ObjectKey, now: Instant) {
         let (first, count) = members(model, key);
         if first.is_none() || !model.cluster.serves_groups_in(&key.namespace) {
@@ -274,9 +282,8 @@ impl LabelledGangs {
         }
     }
 
-    /// Returns the next PodGroups in `pending`, at most [`LOOKS`], and since when each is pending. Repeated calls return all of them in
-    /// turn.
-    fn next(&mut self) -> Vec<(ObjectKey, Instant)> {
+    /// Returns at most [`LOOKS`] PodGroups of `pending`, and since when each is pending. Repeated calls return all of them in turn.
+    fn next_pending(&mut self) -> Vec<(ObjectKey, Instant)> {
         let after = self.looked.take();
         let later = after.as_ref().map(|key| self.pending.range((Bound::Excluded(key), Bound::Unbounded)));
         let earlier = after
@@ -289,7 +296,8 @@ impl LabelledGangs {
         next
     }
 
-    /// Reads the owners of some PodGroups, at most once per second: each PodGroup gets its turn.
+    /// Adds to `pending` the next few PodGroups in turn, once per second, so that their owners are read again. Forgets PodGroups without
+    /// live pods, and owners that nothing has asked for lately.
     fn take_turns(&mut self, model: &Model, now: Instant) {
         if self.turned.is_some_and(|last| now.duration_since(last) < Duration::from_secs(1)) {
             return;
@@ -315,8 +323,9 @@ impl LabelledGangs {
         self.owners.retain(|_, owner| owner.is_remembered(now));
     }
 
-    /// Makes the calls that a PodGroup needs now. Returns true if it needs nothing more.
-    fn look(
+    /// Handles the PodGroup `key`, which has been in `pending` since `since`: adds to `commands` the calls that it needs now. Returns true
+    /// if it needs nothing more before it changes.
+    fn handle(
         &mut self,
         model: &Model,
         key: &ObjectKey,
@@ -330,7 +339,7 @@ impl LabelledGangs {
         if record.is_some_and(|record| (record.made_for.is_none() && !record.orphaned) || record.deleting) {
             return true;
         }
-        let facts = match self.facts(pod, key, since, now, commands) {
+        let facts = match self.owner_fields(pod, key, since, now, commands) {
             Some(Ok(facts)) => facts,
             Some(Err(why)) => {
                 if record.is_none() {
@@ -358,7 +367,7 @@ impl LabelledGangs {
         }
         // Until the PodGroup exists, no Job has counted a pod of it.
         let read = match pod.job(&key.namespace).filter(|_| record.is_some()) {
-            Some(job) => match self.read(job, key, since, now, |facts| pod.is_of_job(&facts.uid), commands) {
+            Some(job) => match self.read_owner(job, key, since, now, |facts| pod.is_of_job(&facts.uid), commands) {
                 Some(read) => Some(read),
                 None => return false,
             },
@@ -371,10 +380,10 @@ impl LabelledGangs {
             Some(record) => {
                 let counted = size.finished.map(|finished| (job.unwrap_or(&facts).uid.clone(), finished));
                 let counters = OwnerCounters { replaced: size.replaced, counted };
-                self.follow(key, record, &facts.uid, (size.start, counters), now, commands)
+                self.follow_owner(key, record, &facts.uid, (size.start, counters), now, commands)
             }
             None => {
-                let create = || Command::CreateGroup(Box::new(made(model, key, pod, &facts, size.start)));
+                let create = || Command::CreateGroup(Box::new(new_group(model, key, pod, &facts, size.start)));
                 commands.extend(self.calls.start_with_long_delay(CallKey::CreateGroup(key.clone()), now, create));
                 // The PodGroup stays in `pending` until the watch shows it.
                 false
@@ -382,8 +391,10 @@ impl LabelledGangs {
         }
     }
 
-    /// Sets `minCount` to the size that the owner specifies. Returns true if they agree.
-    fn follow(
+    /// Stores `counters`, and adds to `commands` the call that sets `minCount` of the PodGroup `key` to `min_count`, the size that its
+    /// owner specifies. `owner` is the UID of that owner; nothing is done if the PodGroup was created for another one. Returns true if
+    /// nothing is to be set.
+    fn follow_owner(
         &mut self,
         key: &ObjectKey,
         record: &GroupRecord,
@@ -409,9 +420,9 @@ impl LabelledGangs {
         false
     }
 
-    /// Returns the fields of a pod's owner. For an unknown kind they come from the pod at once; otherwise the owner is read. `None` while
-    /// it is being read.
-    fn facts(
+    /// Returns the fields of a pod's owner, read after `since`, or why it cannot be read. If the kind of the owner is unknown, they come
+    /// from the pod. `None` while the owner is being read: the call is added to `commands`.
+    fn owner_fields(
         &mut self,
         pod: &GangPod,
         key: &ObjectKey,
@@ -425,12 +436,13 @@ impl LabelledGangs {
             let classes = Vec::new();
             return Some(Ok(OwnerFacts { uid, controller, deleting: false, sizes, min_count, classes }));
         };
-        self.read(owner, key, since, now, |facts| pod.is_of(&facts.uid), commands)
+        self.read_owner(owner, key, since, now, |facts| pod.is_of(&facts.uid), commands)
     }
 
-    /// Returns the fields of an owner that was read after `since`; `None` while it is being read. `is_current` returns true if they are those
-    /// of the owner of the pods.
-    fn read(
+    /// Returns the fields of `owner`, an owner of pods of the PodGroup `key`, read after `since`, or why it cannot be read. `None` while it
+    /// is being read: the call is added to `commands`. `is_current` returns true if fields are those of the object that the pods belong to,
+    /// not of another one with its name.
+    fn read_owner(
         &mut self,
         owner: OwnerKey,
         key: &ObjectKey,
@@ -451,7 +463,7 @@ impl LabelledGangs {
                 }
                 // The owner may have changed after the last read: it is read again in a moment.
                 Ok(_) if age < FRESH && !early => return None,
-                Err(_) if age < known.absent() => return Some(result.clone()),
+                Err(_) if age < known.missing_for() => return Some(result.clone()),
                 _ => {}
             }
         }
@@ -467,15 +479,16 @@ impl LabelledGangs {
     }
 }
 
-/// Returns the gang fields of the first live member with the gang label, and the number of live members.
+/// Returns the gang fields of the first live member of a PodGroup that has the gang label, and the number of all live members.
 fn members<'m>(model: &'m Model, key: &ObjectKey) -> (Option<&'m GangPod>, usize) {
     let live = || model.cluster.members(key).filter(|pod| pod.live());
     (live().find_map(|pod| model.gang_of(pod)), live().count())
 }
 
-/// Returns the PodGroup of a gang, owned by this owner. It has the lowest priority class of its members and of the owner's templates, because
-/// members must not have a lower class than their PodGroup, and the workers may be created after their leader.
-fn made(model: &Model, key: &ObjectKey, pod: &GangPod, facts: &OwnerFacts, size: i32) -> PodGroup {
+/// Returns the PodGroup to create for the gang of `pod`: with the name `key`, `size` as `minCount`, and the owner with the fields `facts`.
+/// It has the lowest priority class of its members and of the owner's templates, because members must not have a lower class than their
+/// PodGroup, and the workers may be created after their leader.
+fn new_group(model: &Model, key: &ObjectKey, pod: &GangPod, facts: &OwnerFacts, size: i32) -> PodGroup {
     let live = model.cluster.members(key).filter(|pod| pod.live());
     let lowest: Option<&Pod> = live.min_by_key(|pod| (pod.priority, pod.key.clone()));
     let of_templates = classes::lowest(facts.classes.iter().map(String::as_str), model.cluster.classes());
@@ -502,7 +515,7 @@ fn made(model: &Model, key: &ObjectKey, pod: &GangPod, facts: &OwnerFacts, size:
     }
 }
 
-/// Returns the reference to the owner of a pod, as its PodGroup has it.
+/// Returns the reference to a pod's owner, with the UID in `facts`, as its PodGroup has it: as controller.
 fn owner_of(pod: &GangPod, facts: &OwnerFacts) -> OwnerReference {
     OwnerReference {
         api_version: pod.origin.api_version.clone(),

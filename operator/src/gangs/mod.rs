@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use succession::Succession;
 use ungate_all::UngateAll;
 
-/// The state of this concern.
+/// What is known about PodGroups beside plans, one field for each task.
 #[derive(Debug, Default)]
 pub struct Gangs {
     /// PodGroups that are created because of the gang label.
@@ -53,24 +53,25 @@ pub struct Gangs {
 }
 
 impl Gangs {
-    /// Observes changed PodGroups and deleted pods, before anything is decided.
+    /// Records the PodGroups in `touched`, which have changed, and the deleted pods of gangs, before a pass decides anything.
     pub fn observe(&mut self, model: &mut Model, touched: &BTreeSet<ObjectKey>, clock: Clock) {
         // The controllers of a deleted PodGroup are still needed for its deleted pods.
         let deletions = std::mem::take(&mut model.pod_deletions);
         let ended = self.succession.observe(deletions, self.labelled.controllers(), model, clock.epoch_seconds);
         model.version += u64::from(ended);
-        self.labelled.heed(model, touched, clock.now);
+        self.labelled.note_changes(model, touched, clock.now);
         self.absent.observe(model, touched, clock);
     }
 
-    /// Records the answer to a call of the labelled gangs or of housekeeping; other calls are ignored.
+    /// Records the answer to a call, if [`LabelledGangs`] or [`Housekeeping`] has made it; other calls are ignored. If a PodGroup could not
+    /// be created, its pods get an event.
     pub fn answered(&mut self, call: &CallKey, result: &Result<(), CallError>, speaker: &mut Speaker, now: Instant) {
         answered(&mut self.labelled.calls, call, result, speaker, now);
         answered(&mut self.housekeeping.calls, call, result, speaker, now);
     }
 
-    /// Returns the calls to make. `touched` are the PodGroups and Workloads that have changed. PodGroups that were unused for `unused_for`
-    /// are deleted.
+    /// Returns the calls to make now about PodGroups, Workloads and annotations of pods. `touched` are the PodGroups and the Workloads that
+    /// have changed. PodGroups are deleted after they were unused for `unused_for`.
     pub fn pass(
         &mut self,
         model: &Model,
@@ -88,7 +89,8 @@ impl Gangs {
         commands.extend(self.absent.pass(model, clock.now));
         commands
     }
-    /// Returns the PodGroups about which something is known that their status may not tell yet.
+    /// Returns the PodGroups whose status may change because their owner was read, or because it is known why members do not exist, since
+    /// the last call of this function.
     pub fn take_changed_groups(&mut self) -> BTreeSet<ObjectKey> {
         let mut changed_groups = self.labelled.take_changed_groups();
         changed_groups.append(&mut self.absent.take_changed_groups());
@@ -96,7 +98,7 @@ impl Gangs {
     }
 }
 
-/// Records the answer to a call. If a PodGroup could not be created, its pods get an event.
+/// Records the answer to a call in `calls`, if it was started there. If a PodGroup could not be created, its pods get an event.
 fn answered(calls: &mut Calls, call: &CallKey, result: &Result<(), CallError>, speaker: &mut Speaker, now: Instant) {
     if let Some((group, why)) = calls.rejected_group(call, result, now) {
         speaker.group_missing(group, events::group_not_created(&group.name, why), now);

@@ -32,9 +32,9 @@ pub struct PartialGang {
 }
 
 impl PartialGang {
-    /// Returns the state of this gang if it is partially scheduled: fewer members are bound than it needs, and it has not had enough since
-    /// the first of them was bound. A gang without bound members counts if it waits for a topology domain that has no node. `observed` is
-    /// true if this leader knows that the gang has not had enough in its current run; otherwise the conditions show it.
+    /// Returns the state of a gang if it is partially scheduled: fewer members are bound than it needs, and it has not had enough since the
+    /// first of them was bound. A gang without bound members counts if it waits for a topology domain that has no node. `observed` is true
+    /// if this leader has observed that the gang has not had enough in its current run; otherwise its conditions decide.
     fn of(model: &Model, group: &Group, observed: bool) -> Option<Self> {
         let (bound, needed) = bound_and_needed(model, group)?;
         if bound >= needed {
@@ -50,7 +50,7 @@ impl PartialGang {
         if !is_partially_scheduled {
             return None;
         }
-        let is_evictable = |pod: &&Pod| pod.bound() || is_free(pod);
+        let is_evictable = |pod: &&Pod| pod.bound() || is_unbound_and_ungated(pod);
         let ownerless = live().filter(is_evictable).find(|pod| pod.owner.is_none());
         Some(Self {
             bound,
@@ -61,8 +61,8 @@ impl PartialGang {
         })
     }
 
-    /// Returns a message about the gang after this time, with what happens next, and what kube-scheduler says about a pending member
-    /// (`said`).
+    /// Returns the message that the gang has been partially scheduled for `after`, with what is done about it (`remedy`), and what
+    /// kube-scheduler says about a pending member (`said`).
     pub fn sentence(&self, after: Duration, remedy: PartialGangRemedy<'_>, said: Option<&str>) -> String {
         let said = said.map(|said| (self.waits.name.as_str(), said));
         let (seconds, bound, needed) = (after.as_secs(), self.bound, self.needed);
@@ -78,33 +78,33 @@ impl PartialGang {
     }
 }
 
-/// Returns the members that have not finished and are not terminating, without mirror pods.
+/// Returns the live members of a PodGroup: not finished, not terminating, and no mirror pods.
 pub fn live<'a>(model: &'a Model, group: &ObjectKey) -> impl Iterator<Item = &'a Pod> + use<'a> {
     model.cluster.members(group).filter(|pod| is_live(pod))
 }
 
-/// Returns true if a pod has not finished, is not terminating, and is not a mirror pod.
+/// Returns true if a pod has not finished, is not terminating, and is no mirror pod.
 pub fn is_live(pod: &Pod) -> bool {
     pod.live() && !pod.mirror
 }
 
-/// Returns the number of bound members of a gang, and the number that it needs, less those that have succeeded.
+/// Returns the number of live bound members of a gang, and the number of members that it needs, less those that have succeeded; `None` if
+/// the group is no gang.
 fn bound_and_needed(model: &Model, group: &Group) -> Option<(usize, usize)> {
     let bound = live(model, &group.key).filter(|pod| pod.bound()).count();
     Some((bound, group.min_count?.saturating_sub(model.cluster.finished(group))))
 }
 
-/// Returns true if an ungated member asks for a value of the group's topology key that no node has.
+/// Returns true if `pod`, a member without our scheduling gate, asks for a value of the group's topology key that no node has.
 fn waits_for_no_node(model: &Model, group: &Group, pod: &Pod) -> bool {
     let Some(key) = group.topology.as_deref().filter(|_| !pod.gated) else { return false };
     let asked = pod.asks_for(key);
     asked.is_some_and(|value| !model.cluster.nodes().any(|node| node.labels.get(key).is_some_and(|has| has == value)))
 }
 
-/// Returns true if enough members were bound after the first of the present ones, according to the conditions, which a new leader reads,
-/// too. A group without the condition `Scheduled` may have had enough, so it counts as if it had. A group that never had enough has the
-/// condition `PodGroupInitiallyScheduled` with status `False`; the time of a condition alone does not show it, because the leader's clock
-/// wrote it.
+/// Returns true if the conditions in `status` show that enough members were bound after the first of the live members (`live`) was bound. A
+/// group without the condition `Scheduled` may have had enough, so it counts as if it had. A group that never had enough has the condition
+/// `PodGroupInitiallyScheduled` with status `False`; the time of a condition alone does not show it, because the leader's clock wrote it.
 fn had_enough<'a>(status: &PodGroupStatus, live: impl Iterator<Item = &'a Pod>) -> bool {
     let Some(found) = condition::find(&status.conditions, types::SCHEDULED) else { return true };
     if found.status == "True" {
@@ -117,7 +117,7 @@ fn had_enough<'a>(status: &PodGroupStatus, live: impl Iterator<Item = &'a Pod>) 
     ever && found.last_transition_time.0.as_second() > first / NANOSECONDS
 }
 
-/// Returns true if the conditions of a gang with bound members show that it has had enough of them.
+/// Returns true if a gang has bound members, and its conditions show that enough were bound since the first of them was.
 fn shows_enough(model: &Model, key: &ObjectKey) -> bool {
     let status = model.groups.get(key).map(|record| &record.status);
     let has_condition = |status: &&PodGroupStatus| condition::find(&status.conditions, types::SCHEDULED).is_some();
@@ -125,8 +125,8 @@ fn shows_enough(model: &Model, key: &ObjectKey) -> bool {
     bound.next().is_some() && status.filter(has_condition).is_some_and(|status| had_enough(status, live(model, key)))
 }
 
-/// Returns true if a pod is pending and has no scheduling gate.
-pub fn is_free(pod: &Pod) -> bool {
+/// Returns true if a pod is not bound and has no scheduling gate, neither Giveway's nor another one.
+pub fn is_unbound_and_ungated(pod: &Pod) -> bool {
     !pod.bound() && !pod.gated && !pod.gated_by_others
 }
 
@@ -141,9 +141,9 @@ pub struct PartialGangs {
 }
 
 impl PartialGangs {
-    /// Reads from the completed plans of earlier leaders which gangs have had enough bound members: all members that a plan placed were
-    /// bound when it was completed, even if the leader ended before it wrote that to the status of the PodGroup. The time of partially
-    /// scheduled gangs begins: an earlier leader may have ungated the other members just now.
+    /// Prepares for the first pass of a leader: reads from the completed plans of earlier leaders which gangs have had enough bound
+    /// members, even if the leader ended before it wrote that to the status of the PodGroup. The time of gangs that are partially scheduled
+    /// begins again: an earlier leader may have ungated the other members just now.
     pub fn resume(&mut self, model: &Model) {
         self.since.clear();
         let mut placed: BTreeMap<(ObjectKey, &str), BTreeSet<&str>> = BTreeMap::new();
@@ -164,7 +164,8 @@ impl PartialGangs {
         }
     }
 
-    /// Updates which of the PodGroups in `touched` have had as many bound members as they need.
+    /// Updates, after the PodGroups in `touched` or their pods changed, which of them have had as many bound members as they need, and
+    /// since when others have been partially scheduled without another member being bound.
     pub fn note(&mut self, model: &Model, touched: &BTreeSet<ObjectKey>, now: Instant) {
         for key in touched {
             let group = model.cluster.group(key);
@@ -198,13 +199,14 @@ impl PartialGangs {
         }
     }
 
-    /// Returns the gangs that have been partially scheduled for at least this time, with their state.
+    /// Returns the gangs that have been partially scheduled for at least `after` without another member being bound, each with its state.
     pub fn due(&self, model: &Model, after: Duration, now: Instant) -> Vec<(ObjectKey, PartialGang)> {
         let old = self.since.iter().filter(|(_, (_, since))| now.duration_since(*since) >= after);
         old.filter_map(|(key, _)| Some((key.clone(), self.state(model, model.cluster.group(key)?)?))).collect()
     }
 
-    /// Returns what is known of this gang if only some of its needed members are bound; `None` otherwise.
+    /// Returns the state of a gang if it is partially scheduled; `None` otherwise, also if it has had enough bound members in its current
+    /// run.
     fn state(&self, model: &Model, group: &Group) -> Option<PartialGang> {
         match self.had_enough.get(&group.key) {
             Some(members) if !members.is_empty() => None,
@@ -212,7 +214,7 @@ impl PartialGangs {
         }
     }
 
-    /// Restarts the time of a gang whose pods are being evicted or cannot be evicted.
+    /// Begins the time again for which a gang has been partially scheduled, because its pods are being evicted or cannot be evicted.
     pub fn restart(&mut self, key: &ObjectKey, now: Instant) {
         if let Some((_, since)) = self.since.get_mut(key) {
             *since = now;

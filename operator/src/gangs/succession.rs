@@ -37,7 +37,7 @@ struct ControllerKey {
 }
 
 impl Controllers {
-    /// Records the controller of the owner of a PodGroup.
+    /// Records the UID of the controller of the owner of a PodGroup; the owner's own if it has none.
     pub fn note(&mut self, group: &ObjectKey, uid: &str) {
         let controller = ControllerKey { namespace: group.namespace.clone(), uid: uid.into() };
         if self.of_group.get(group) != Some(&controller) {
@@ -47,19 +47,19 @@ impl Controllers {
         }
     }
 
-    /// Removes a PodGroup that does not exist any more, with the controller of its owner.
+    /// Removes the entry of a PodGroup that does not exist any more.
     pub fn forget(&mut self, group: &ObjectKey) {
         if let Some(controller) = self.of_group.remove(group) {
             self.groups.remove(&controller, group);
         }
     }
 
-    /// Returns the controller of the owner of this PodGroup, if it is known.
+    /// Returns the controller of the owner of this PodGroup; `None` if it has not been recorded.
     fn of(&self, group: &ObjectKey) -> Option<&ControllerKey> {
         self.of_group.get(group)
     }
 
-    /// Returns the other PodGroups whose owners are controlled by the same object, such as Jobs of one JobSet.
+    /// Returns the other PodGroups whose owners have the same controller, such as two Jobs of one CronJob.
     pub fn siblings<'a>(&'a self, group: &'a ObjectKey) -> impl Iterator<Item = &'a ObjectKey> {
         let controller = self.of(group);
         controller.into_iter().flat_map(|controller| self.groups.of(controller)).filter(move |other| *other != group)
@@ -88,8 +88,8 @@ pub struct Succession {
 }
 
 impl Succession {
-    /// Records which pods of gangs were deleted. Returns true if reservations ended, so that other pods may use the
-    /// capacity.
+    /// Reserves the capacity of gang pods that terminate, for pods that replace them, and ends reservations that are too old at `second`,
+    /// the time since the epoch, or that no replacement needs. Returns true if reservations ended, so that other pods may use the capacity.
     pub fn observe(
         &mut self,
         deletions: Vec<PodDeletion>,
@@ -118,7 +118,7 @@ impl Succession {
         }
         // Whether a PodGroup lacks pods is counted once for all its pods.
         let mut wants: BTreeMap<ObjectKey, Wants> = BTreeMap::new();
-        self.end(|reserved| {
+        self.end_where(|reserved| {
             let is_late = second >= reserved.until - RESERVED + REPLACED;
             let group = &reserved.group;
             let has_successor = match wants.entry(group.clone()).or_insert_with(|| Wants::of(model, group)) {
@@ -130,17 +130,18 @@ impl Succession {
         })
     }
 
-    /// Ends the reservations for a PodGroup that has a plan: its placements are reserved now. Returns true if there were any.
-    pub fn succeeded(&mut self, group: &ObjectKey, controllers: &Controllers) -> bool {
+    /// Ends the reservations for the PodGroup `group`, and those for PodGroups whose owners have the same controller, because a plan
+    /// reserves its placements now. Returns true if there were any.
+    pub fn end_for(&mut self, group: &ObjectKey, controllers: &Controllers) -> bool {
         if self.pods.is_empty() {
             return false;
         }
         let controller = controllers.of(group);
-        self.end(|reserved| reserved.group == *group || controller == Some(&reserved.controller))
+        self.end_where(|reserved| reserved.group == *group || controller == Some(&reserved.controller))
     }
 
     /// Ends the reservations for which `ends` returns true. Returns true if there were any.
-    fn end(&mut self, mut ends: impl FnMut(&ReservedCapacity) -> bool) -> bool {
+    fn end_where(&mut self, mut ends: impl FnMut(&ReservedCapacity) -> bool) -> bool {
         let before = self.pods.len();
         let by_node = &mut self.by_node;
         self.pods.retain(|uid, reserved| {
@@ -153,8 +154,9 @@ impl Succession {
         self.pods.len() < before
     }
 
-    /// The first node on which these placements of a PodGroup do not fit beside the capacity that is reserved for the successors of other
-    /// gangs of the same or a higher priority. `victims` are evicted for it.
+    /// Returns the first node on which `placements`, the planned ones of the PodGroup `group`, do not fit beside the capacity that is
+    /// reserved for replacements of other gangs of the same or a higher priority; `None` if they fit. `victims` are the pods that the plan
+    /// evicts, whose capacity is free.
     pub fn conflict(
         &self,
         model: &Model,
@@ -215,7 +217,7 @@ enum Wants {
 }
 
 impl Wants {
-    /// Returns what the PodGroup `key` needs of the capacity that its deleted pods had.
+    /// Returns whether the PodGroup `key` needs replacements for its deleted pods.
     fn of(model: &Model, key: &ObjectKey) -> Self {
         if model.groups.get(key).is_none_or(|record| record.deleting) {
             return Self::Deleted;
@@ -334,9 +336,9 @@ mod tests {
         let mut case = Case::new();
         case.terminate(member("first-0", "first"));
         case.observe(0);
-        assert!(!case.succession.succeeded(&case.world.key("other"), &case.controllers));
+        assert!(!case.succession.end_for(&case.world.key("other"), &case.controllers));
         assert!(case.conflict("n1", "other", 4).is_some());
-        assert!(case.succession.succeeded(&case.world.key("second"), &case.controllers));
+        assert!(case.succession.end_for(&case.world.key("second"), &case.controllers));
         assert_eq!(case.conflict("n1", "other", 4), None);
     }
 

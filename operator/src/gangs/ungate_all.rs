@@ -19,7 +19,8 @@ const AT_ONCE: usize = 1_000;
 pub struct UngateAll(BTreeMap<SmolStr, Instant>);
 
 impl UngateAll {
-    /// The removals that are due, of the gates of pods for which `meant` returns true.
+    /// Returns the commands that remove Giveway's scheduling gate from the live gated pods for which `meant` returns true. A removal that
+    /// the watch does not show is repeated after some seconds.
     pub fn pass(&mut self, model: &Model, meant: impl Fn(&Pod) -> bool, now: Instant) -> Vec<Command> {
         let mut before = std::mem::take(&mut self.0);
         let mut commands = Vec::new();

@@ -85,7 +85,7 @@ impl PendingPreemptor {
         self.seen = None;
     }
 
-    /// Records that a plan was cancelled because a member was deleted. The next plan is made at once; after more than [`REFUSALS`] of them
+    /// Records that a plan was cancelled because a member was deleted. The next plan is made at once; after more than `REFUSALS` of them
     /// in a row the preemptor backs off. Otherwise a user who repeatedly creates and deletes a pod could fill the history with plans.
     pub fn planned_again(&mut self, now: Instant) {
         self.again += 1;
@@ -117,7 +117,7 @@ impl PendingPreemptor {
         times.any(|until| *until > now) || self.rejected.is_some()
     }
 
-    /// Records that evictions of a plan were refused or rejected. The next plan is made at once; after more than [`REFUSALS`] of such plans
+    /// Records that evictions of a plan were refused or rejected. The next plan is made at once; after more than `REFUSALS` of such plans
     /// in a row the preemptor backs off. It must not evict the pods with these UIDs, those whose evictions were refused or failed, for some
     /// time. `sentence` is about one of them.
     pub fn refused<'a>(&mut self, uids: impl Iterator<Item = &'a SmolStr>, sentence: Option<&str>, now: Instant) {

@@ -7,7 +7,8 @@ use giveway_planner::model::ObjectKey;
 use std::time::Instant;
 
 impl Housekeeping {
-    /// Adds the finalizer with the first live member and removes it with the last one.
+    /// Returns the call that adds the finalizer to a PodGroup with members that have not finished, or removes it from one without such
+    /// members. `None` if the PodGroup is as wanted, if it is being deleted and has no finalizer, or if a call is in flight.
     pub(super) fn protect(
         &mut self,
         model: &Model,

@@ -38,7 +38,8 @@ pub struct Housekeeping {
 }
 
 impl Housekeeping {
-    /// Returns the calls to make for the PodGroups (`touched`) and Workloads that have changed, and for those whose call is to be repeated.
+    /// Returns the calls to make for the PodGroups in `touched` and for `workloads`, which have changed, and for those whose last call must
+    /// be repeated. Queues events about PodGroups that do not exist.
     pub fn pass(
         &mut self,
         model: &Model,
@@ -62,7 +63,7 @@ impl Housekeeping {
                     self.note_use(model, key, record, now);
                 }
                 None if native::is_native(&key.name) || !model.cluster.serves_groups_in(&key.namespace) => {}
-                None => self.missing(model, key, now, speaker, &mut commands),
+                None => self.handle_missing_group(model, key, now, speaker, &mut commands),
             }
         }
         self.summarized.retain(|_, at| now.duration_since(*at) < workloads::EVERY);

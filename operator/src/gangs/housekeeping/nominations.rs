@@ -16,11 +16,11 @@ const EVERY: Duration = Duration::from_secs(1);
 const LATELY: i64 = 600;
 
 impl Housekeeping {
-    /// Withdraws nominations that belong to no plan any more, because their withdrawal failed or a leader crashed. Such
-    /// a nomination would reserve capacity without end. Only pods are considered for which kube-scheduler sets no
-    /// nomination itself: gated pods; unschedulable pods of managed priority classes; unschedulable members with
-    /// `preemptionPolicy: Never`; and unschedulable critical add-ons whose plan placed them on this node and ended in
-    /// the last ten minutes.
+    /// Returns the calls that withdraw nominations of pods which belong to no plan any more, because their withdrawal failed or a leader
+    /// crashed; they are searched for once per second. Such a nomination would reserve capacity without end. Only pods are considered for
+    /// which kube-scheduler sets no nomination itself: gated pods; unschedulable pods of managed priority classes; unschedulable members
+    /// with `preemptionPolicy: Never`; and unschedulable critical add-ons whose plan placed them on this node and ended in the last ten
+    /// minutes.
     pub fn stray_nominations(&mut self, model: &Model, flights: &Flights, clock: Clock) -> Vec<Command> {
         let now = clock.now;
         let mut commands = Vec::new();
@@ -55,7 +55,8 @@ impl Housekeeping {
         commands
     }
 
-    /// Records that a plan has started to withdraw its nomination of this pod.
+    /// Records that a plan withdraws its nomination of the pod with this UID, so that [`Self::stray_nominations`] does not do the same at
+    /// once.
     pub fn withdrawn(&mut self, uid: &SmolStr, now: Instant) {
         self.calls.made(CallKey::Nomination(uid.clone()), now);
     }

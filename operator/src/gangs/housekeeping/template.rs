@@ -15,9 +15,9 @@ use kube::Resource as _;
 use std::time::Instant;
 
 impl Housekeeping {
-    /// Handles a PodGroup that pods refer to and that does not exist: creates it from its template, or queues events
-    /// that it is missing. PodGroups requested by a label are created in [`crate::gangs::labelled`].
-    pub(super) fn missing(
+    /// Handles the PodGroup `key`, which pods may refer to and which does not exist: adds to `commands` its creation from the template that
+    /// a pod names, or queues events that it is missing. PodGroups requested by a label are created in [`crate::gangs::labelled`].
+    pub(super) fn handle_missing_group(
         &mut self,
         model: &Model,
         key: &ObjectKey,
@@ -44,8 +44,8 @@ impl Housekeeping {
     }
 }
 
-/// Returns the PodGroup that a pod's template describes. Its owner is the pod's controller, or the Workload if the pod
-/// has no controller, so that it is garbage-collected with its owner.
+/// Returns the PodGroup `key` as described by the Workload template that the pod names; `None` if the pod names none, or it does not exist.
+/// Its owner is the pod's controller, or the Workload if the pod has no controller, so that it is garbage-collected with its owner.
 fn from_template(model: &Model, key: &ObjectKey, pod: &Pod) -> Option<PodGroup> {
     let (workload, name) = pod.template.as_ref()?;
     let object = model.workloads.get(&ObjectKey::new(&key.namespace, workload))?;

@@ -19,7 +19,7 @@ pub(super) struct Unused {
 }
 
 impl Housekeeping {
-    /// Updates the record of a PodGroup after a change: it may have lost its last pod, or have got one.
+    /// Updates, after a change of the PodGroup `key` or of its pods, since when it has been unused.
     pub(super) fn note_use(&mut self, model: &Model, key: &ObjectKey, record: &GroupRecord, now: Instant) {
         if !is_unused(model, key, record) {
             self.unused.since.remove(key);
@@ -29,8 +29,8 @@ impl Housekeeping {
         }
     }
 
-    /// Deletes the PodGroups that have had no pods for `after`. If a PodGroup still exists afterwards, because the call
-    /// failed or the PodGroup had just changed, its deletion is retried after the same delay.
+    /// Returns the calls that delete the PodGroups which have been unused for `after`. If a PodGroup still exists afterwards,
+    /// because the call failed or the PodGroup had just changed, its deletion is retried after the same delay.
     pub fn delete_unused(&mut self, model: &Model, after: Duration, now: Instant) -> Vec<Command> {
         let mut commands = Vec::new();
         while self.unused.queue.front().is_some_and(|(since, _)| now.duration_since(*since) >= after) {
@@ -50,8 +50,8 @@ impl Housekeeping {
     }
 }
 
-/// Returns true if Giveway created the PodGroup from a template or for a replica, or for an owner that it has no more, it
-/// has no pod, and its status records no finished pods.
+/// Returns true if a PodGroup may be deleted because no pod refers to it: it has no pods, its status records no finished ones, and Giveway
+/// created it from a template, for a replica, or for an owner that was deleted without its pods.
 fn is_unused(model: &Model, key: &ObjectKey, record: &GroupRecord) -> bool {
     let from_template = record.managed && record.template.is_some();
     let ours = (from_template || record.of_replica || record.orphaned) && !record.deleting;

@@ -10,8 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::time::Instant;
 
 impl LabelledGangs {
-    /// Makes the owner of its pods the owner of an orphaned PodGroup, unless a live member belongs to another one. Returns true if the
-    /// PodGroup need not be handled before it changes.
+    /// Adds to `commands` the call that makes `owner` the owner of the orphaned PodGroup `key`. If a live member belongs to another owner,
+    /// there is no call. Returns true if the PodGroup need not be handled before it changes.
     pub(super) fn adopt(
         &mut self,
         model: &Model,

@@ -18,7 +18,7 @@ impl Scene {
 
     fn pass(&mut self) -> Vec<Command> {
         let touched = std::mem::take(&mut self.world.model.touched);
-        self.gangs.heed(&self.world.model, &touched, self.now);
+        self.gangs.note_changes(&self.world.model, &touched, self.now);
         let clock = Clock { now: self.now, epoch_seconds: 0 };
         let mut commands = self.gangs.pass(&self.world.model, &mut self.speaker, clock);
         let notices = self.speaker.pass(&self.world.model.cluster, |_| None, self.now);
@@ -166,7 +166,7 @@ fn a_group_follows_its_owner_when_its_pods_become_more_or_fewer() {
 fn the_first_pods_of_a_group_that_was_resized_while_it_had_none_wait_for_what_its_owner_says() {
     let mut scene = Scene::new();
     let key = scene.world.key("train");
-    let settled = |scene: &Scene| scene.gangs.settled(&scene.world.model, &key, scene.now);
+    let settled = |scene: &Scene| scene.gangs.has_settled_size(&scene.world.model, &key, scene.now);
     scene.stored("train", "u1", 2);
     scene.world.pod(member("a", "train", "u1"));
     assert!(scene.answer("u1", 2).is_empty());
@@ -195,7 +195,7 @@ fn a_group_does_not_wait_for_ever_for_what_its_owner_says() {
     scene.stored("train", "u1", 2);
     scene.world.pod(member("a", "train", "u1"));
     scene.pass();
-    let settled = |scene: &Scene| scene.gangs.settled(&scene.world.model, &key, scene.now);
+    let settled = |scene: &Scene| scene.gangs.has_settled_size(&scene.world.model, &key, scene.now);
     assert!(!settled(&scene));
     assert!(!settled(scene.later(9)) && settled(scene.later(1)));
     let mut scene = Scene::new();
@@ -270,9 +270,9 @@ fn the_job_of_a_jobset_s_gang_tells_which_of_its_indexes_have_failed_and_how_man
     assert!(matches!(&commands[..], [Command::SetMinCount { min_count: 3, .. }]), "{commands:?}");
     let counters = scene.gangs.counters(&key, &scene.world.model.groups[&key]);
     assert_eq!(counters, Some(&OwnerCounters { replaced: 0, counted: Some(("j1".to_owned(), 2)) }));
-    assert!(!scene.gangs.settled(&scene.world.model, &key, scene.now), "minCount is not yet 3");
+    assert!(!scene.gangs.has_settled_size(&scene.world.model, &key, scene.now), "minCount is not yet 3");
     scene.world.made_for_owner("set-w-0", ("jobset.x-k8s.io/v1alpha2", "JobSet", "set", "s1"), 3);
-    assert!(scene.gangs.settled(&scene.world.model, &key, scene.now));
+    assert!(scene.gangs.has_settled_size(&scene.world.model, &key, scene.now));
 
     // The JobSet restarts: it creates another Job of the same name.
     scene.world.remove_pod("a");
