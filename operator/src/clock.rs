@@ -35,14 +35,14 @@ impl Clock {
         Self { now: Instant::now(), epoch_seconds: server_time.epoch_seconds() }
     }
 
-    /// Returns a time in the future as wall-clock time, for messages.
+    /// Returns the wall-clock time at which `then` is reached, for messages; `then` must not be in the past.
     pub fn at(self, then: Instant) -> Timestamp {
         let seconds = then.saturating_duration_since(self.now).as_millis().div_ceil(1000);
         let then = self.epoch_seconds.saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX));
         Timestamp::from_second(then).unwrap_or_default()
     }
 
-    /// Returns the wall-clock time, in whole seconds, as objects store it.
+    /// Returns the wall-clock time of the API server, in whole seconds, as objects store it.
     pub fn time(self) -> Time {
         Time(Timestamp::from_second(self.epoch_seconds).unwrap_or_default())
     }
@@ -63,7 +63,7 @@ struct ServerTimeSample {
 }
 
 impl ServerTimeSample {
-    /// Returns the current time. Changes of this machine's wall clock have no effect.
+    /// Returns the API server's time at `now`, in seconds since the epoch. Changes of this machine's wall clock have no effect.
     fn now(self, now: Instant) -> i64 {
         let since = i64::try_from(now.saturating_duration_since(self.at).as_secs()).unwrap_or(i64::MAX);
         self.epoch_seconds.saturating_add(since)
@@ -71,13 +71,13 @@ impl ServerTimeSample {
 }
 
 impl ServerTime {
-    /// Returns the API server's time in seconds since the epoch; that of this machine before the first comparison.
+    /// Returns the API server's time, in seconds since the epoch; that of this machine before the first successful comparison.
     pub fn epoch_seconds(&self) -> i64 {
         let sample = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sample.map_or_else(|| Timestamp::now().as_second(), |sample| sample.now(Instant::now()))
     }
 
-    /// Compares the clocks once. Returns true if there was a response with a date.
+    /// Reads the API server's time from the header `Date` of one response. Returns true if there was one in time.
     pub async fn compare(&self, client: &Client) -> bool {
         let Ok(request) = http::Request::get("/version").body(Body::empty()) else { return false };
         let Ok(Ok(answer)) = tokio::time::timeout(LIMIT, client.send(request)).await else { return false };
@@ -93,7 +93,7 @@ impl ServerTime {
         true
     }
 
-    /// Compares the clock of this machine with the API server's at intervals, and never ends.
+    /// Compares the clocks every minute, and sooner after a failure. Never returns.
     pub async fn keep(self, client: Client) {
         loop {
             let answered = self.compare(&client).await;
@@ -102,7 +102,8 @@ impl ServerTime {
     }
 }
 
-/// Returns by how many seconds an HTTP date is ahead of `now`.
+/// Returns by how many seconds the HTTP date `date` is ahead of `now`, 0 for a difference of up to three seconds; `None` if the date cannot
+/// be parsed.
 fn ahead(date: &str, now: Timestamp) -> Option<i64> {
     let theirs = rfc2822::parse(date).ok()?.timestamp();
     let ahead = theirs.as_second().saturating_sub(now.as_second());

@@ -204,7 +204,7 @@ pub enum Certificates {
 }
 
 impl Config {
-    /// Returns in which namespaces the names of objects are shown.
+    /// Returns in which namespaces texts for users may contain the names of objects of other namespaces.
     pub fn names(&self) -> Names {
         Names { across: self.names_across_namespaces }
     }
@@ -217,8 +217,7 @@ impl Config {
         }
     }
 
-    /// Returns which pods are critical add-ons and which victims are allowed for them, or `None` if preemption for them
-    /// is switched off.
+    /// Returns which pods are critical add-ons and which victims are permitted for them; `None` if preemption for them is switched off.
     pub fn critical_addons(&self) -> Option<Terms> {
         self.critical_addons.then(|| Terms {
             namespaces: self.critical_addons_namespaces.iter().cloned().collect(),
@@ -226,8 +225,8 @@ impl Config {
         })
     }
 
-    /// Returns the identity in the leader election. It differs at every start, because it also identifies the leader's
-    /// term in stored plans.
+    /// Returns the identity of this process in the leader election. It differs at every start, because stored plans contain it as the term
+    /// of their leader.
     pub fn identity(&self) -> String {
         let host = || std::env::var("HOSTNAME").unwrap_or_else(|_| "giveway-operator".to_owned());
         format!("{}-{:08x}", self.identity.clone().unwrap_or_else(host), unique())
@@ -241,7 +240,8 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     positive.ok_or_else(|| "it must be a time such as 168h, 30m or 90s".to_owned())
 }
 
-/// Parses the URL of a collector. Traces are sent without TLS, so only `http` is allowed.
+/// Checks the URL of a collector of traces, and returns it. Traces are sent without TLS, so only `http` is allowed. The error says what is
+/// valid.
 fn parse_collector(text: &str) -> Result<String, String> {
     let url: Option<http::Uri> = text.parse().ok();
     let plain = url.filter(|url| url.scheme_str() == Some("http") && url.host().is_some_and(|host| !host.is_empty()));
@@ -268,7 +268,7 @@ fn parse_selector(text: &str) -> Result<LabelSelector, String> {
     Ok(selector)
 }
 
-/// Parses a flag that names a Lease as `NAMESPACE/NAME`. The error says what is valid.
+/// Parses `NAMESPACE/NAME` of a Lease. The error says what is valid.
 fn parse_lease(text: &str) -> Result<ObjectKey, String> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
@@ -278,7 +278,7 @@ fn parse_lease(text: &str) -> Result<ObjectKey, String> {
     }
 }
 
-/// Returns a number that differs between two starts: the operating system seeds `RandomState`.
+/// Returns a random number, which differs between two starts of the process: the operating system seeds `RandomState`.
 fn unique() -> u32 {
     use std::hash::{BuildHasher, Hasher};
     let hash = std::collections::hash_map::RandomState::new().build_hasher().finish();

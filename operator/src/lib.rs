@@ -53,8 +53,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Makes a panic in any task end the process after its message. Other tasks would not notice that the task is missing, for example that a
-/// call is never answered; the next leader starts from the state in the API server.
+/// Sets a panic hook that ends the process after the message of the panic, in whatever task it is. Other tasks would not notice that the
+/// task is missing, for example that a call is never answered; the next leader starts from the state in the API server.
 pub fn end_on_panic() {
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -63,7 +63,7 @@ pub fn end_on_panic() {
     }));
 }
 
-/// Runs the operator until `stop` is cancelled, until it loses its lease, or until it is stuck. The last two are errors.
+/// Runs the operator until `stop` is cancelled. The error says that it could not start, has lost its lease, or is stuck.
 pub async fn run(config: Config, stop: CancellationToken) -> anyhow::Result<()> {
     // Until this process handles it, the signal would end it.
     let dump_signals = signal(SignalKind::user_defined1()).context("SIGUSR1 cannot be received")?;

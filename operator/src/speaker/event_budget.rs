@@ -7,7 +7,7 @@ const EACH: Duration = Duration::from_millis(200);
 /// The number of events that may be published at once after a pause.
 const BURST: u32 = 20;
 
-/// The limit on queued events.
+/// The limit on queued events: at most 20 at once, and five per second in the long run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EventBudget {
     /// When the events that were published are within the limit again.
@@ -15,13 +15,13 @@ pub(super) struct EventBudget {
 }
 
 impl EventBudget {
-    /// Returns true if one more event may be published.
-    pub(super) fn may(self, now: Instant) -> bool {
+    /// Returns true if the limit permits one more event at `now`.
+    pub(super) fn allows_event(self, now: Instant) -> bool {
         self.paid.is_none_or(|paid| paid.saturating_duration_since(now) <= EACH * (BURST - 1))
     }
 
-    /// Records that an event was published, which delays the next ones.
-    pub(super) fn pay(&mut self, now: Instant) {
+    /// Records that an event is published at `now`, which delays the next ones.
+    pub(super) fn note_event(&mut self, now: Instant) {
         self.paid = Some(self.paid.map_or(now, |paid| paid.max(now)) + EACH);
     }
 }
@@ -35,8 +35,8 @@ mod tests {
         let (mut budget, start) = (EventBudget::default(), Instant::now());
         let mut count = |seconds: u64| {
             let (now, mut events) = (start + Duration::from_secs(seconds), 0);
-            while events < 1000 && budget.may(now) {
-                budget.pay(now);
+            while events < 1000 && budget.allows_event(now) {
+                budget.note_event(now);
                 events += 1;
             }
             events

@@ -1,6 +1,6 @@
 //! Which events are published, and when.
 //!
-//! An event that a decision or a call causes is published at once; if it would repeat, [`Speaker::is_news`] limits it to one in five minutes.
+//! An event that a decision or a call causes is published at once; if it would repeat, [`Speaker::is_due`] limits it to one in five minutes.
 //!
 //! The events on pods that wait are queued, because one gang can have thousands of pods. There are two kinds. A PodGroup that waits gets
 //! one event on its owner for each reason and one on each gated pod, if it still waits some seconds after its reason changed. A PodGroup that
@@ -42,12 +42,14 @@ pub struct Speaker {
 }
 
 impl Speaker {
-    /// Returns true if an event about this matter may be published now on the object with this UID, and then records it.
+    /// Returns true if no event about `matter`, any text that identifies it, was published on the object with this UID in the last five
+    /// minutes. Then records that one is published at `now`.
     pub fn is_due(&mut self, uid: &str, matter: &str, now: Instant) -> bool {
         self.is_first(&SmolStr::new(uid), matter, QUIET, now)
     }
 
-    /// Queues the events of a PodGroup whose wait reason has changed.
+    /// Queues the events on the owner and on the gated pods of a PodGroup whose reason for being pending has changed. They are published
+    /// some seconds later, if it is still pending.
     pub fn group_waits(&mut self, group: &ObjectKey, now: Instant) {
         self.turns.add(group, now + PATIENCE);
     }
@@ -58,8 +60,8 @@ impl Speaker {
         self.turns.add(group, now);
     }
 
-    /// Returns the queued events that the limit permits now. `waits_for` returns the reason and message why an existing PodGroup waits;
-    /// `None` if it does not wait.
+    /// Returns the queued events to publish at `now`, as many as the limit permits. `waits_for` returns the reason and the message why an
+    /// existing PodGroup is pending; `None` if it is not.
     pub fn pass(
         &mut self,
         cluster: &Cluster,
@@ -67,11 +69,11 @@ impl Speaker {
         now: Instant,
     ) -> Vec<EventNotice> {
         let mut notices = Vec::new();
-        while self.event_budget.may(now)
+        while self.event_budget.allows_event(now)
             && let Some(group) = self.turns.take(now)
         {
             if let Some(notice) = self.next(cluster, &group, &waits_for, now) {
-                self.event_budget.pay(now);
+                self.event_budget.note_event(now);
                 notices.push(notice);
                 self.turns.again(group);
             } else {
@@ -82,7 +84,7 @@ impl Speaker {
         notices
     }
 
-    /// Removes records of events that may be published again, and queued PodGroups without pods.
+    /// Removes the records of events that may be published again at `now`, and queued PodGroups without pods.
     pub fn forget(&mut self, cluster: &Cluster, now: Instant) {
         self.said.retain(|_, quiet_until| *quiet_until > now);
         let has_pods = |group: &ObjectKey| cluster.members(group).next().is_some();
@@ -90,7 +92,8 @@ impl Speaker {
         self.missing.retain(|group, _| has_pods(group));
     }
 
-    /// Returns the next event of a PodGroup; `None` if all its objects have one.
+    /// Returns one queued event of a PodGroup, and records that it is published: on its owner, or on a pod that has had none in the last
+    /// hour. `None` if there is no such object, or the PodGroup is not pending any more. `waits_for` is that of [`Self::pass`].
     fn next(
         &mut self,
         cluster: &Cluster,
@@ -119,8 +122,8 @@ impl Speaker {
         Some(EventNotice::on("Pod", (pod.key.clone(), pod.uid.clone()), false, reason, "Waiting", note))
     }
 
-    /// Returns true if no event about this matter was published lately on the object with this UID. Then records one, after which none may
-    /// be published for `quiet`.
+    /// Returns true if an event about `matter` may be published at `now` on the object with this UID. Then records one, after which none
+    /// may be published for `quiet`.
     fn is_first(&mut self, uid: &SmolStr, matter: &str, quiet: Duration, now: Instant) -> bool {
         let key = (uid.clone(), SmolStr::new(matter));
         if self.said.get(&key).is_some_and(|quiet_until| *quiet_until > now) {

@@ -55,7 +55,8 @@ pub struct EventNotice {
 }
 
 impl EventNotice {
-    /// Creates an event on the object of this kind with this key and UID.
+    /// Creates an event on the object of this kind, name and UID, with this `reason`, `action` and `note`. Its type is `Warning` if
+    /// `warning` is true, otherwise `Normal`.
     pub fn on(
         kind: impl Into<EventSubject>,
         (key, uid): (ObjectKey, SmolStr),

@@ -22,15 +22,15 @@ pub(super) struct RoundRobinQueue {
 }
 
 impl RoundRobinQueue {
-    /// Queues a PodGroup whose events may be published from this time on, unless it is queued already.
+    /// Queues a PodGroup whose events may be published from `begin` on. One that is queued already stays as it is.
     pub(super) fn add(&mut self, group: &ObjectKey, begin: Instant) {
         if self.queued.insert(group.clone()) {
             self.later.insert((begin, group.clone()));
         }
     }
 
-    /// Removes and returns the PodGroup whose turn it is, or `None` if none is due. The caller then calls [`RoundRobinQueue::again`] if it
-    /// has more events for it, and otherwise [`RoundRobinQueue::end`].
+    /// Takes and returns the PodGroup whose turn it is at `now`, or `None` if none is due. The caller then calls [`RoundRobinQueue::again`]
+    /// if there are more events for it, and otherwise [`RoundRobinQueue::end`].
     pub(super) fn take(&mut self, now: Instant) -> Option<ObjectKey> {
         while self.later.first().is_some_and(|(begin, _)| *begin <= now)
             && let Some((_, group)) = self.later.pop_first()
@@ -49,12 +49,12 @@ impl RoundRobinQueue {
         group
     }
 
-    /// Gives a PodGroup another turn after the others of its namespace.
+    /// Gives a PodGroup another turn, after the other due PodGroups of its namespace.
     pub(super) fn again(&mut self, group: ObjectKey) {
         self.due.entry(group.namespace.clone()).or_default().push_back(group);
     }
 
-    /// Ends the turns of a PodGroup that was taken.
+    /// Removes a PodGroup that [`RoundRobinQueue::take`] has returned, so that it can be queued again.
     pub(super) fn end(&mut self, group: &ObjectKey) {
         self.queued.remove(group);
     }

@@ -21,19 +21,20 @@ pub struct Debounced<T> {
 }
 
 impl<T: PartialEq> Debounced<T> {
-    /// Creates the state with the first value that is to be written.
+    /// Creates the state for `wanted`, a value that first differed at `now` from what is written.
     pub fn new(wanted: T, now: Instant) -> Self {
         Self { wanted, since: now, changed: now }
     }
 
-    /// Records the value that should be written; another value than the last one delays the write.
+    /// Records the value that should be written now. If it differs from the last one, it is written later.
     pub fn note(&mut self, wanted: T, now: Instant) {
         if self.wanted != wanted {
             (self.wanted, self.changed) = (wanted, now);
         }
     }
 
-    /// Returns when the value is to be written, if it does not change any more.
+    /// Returns when the value must be written, if it does not change before: a second after its last change, but no later than five seconds
+    /// after the first.
     pub fn due(&self) -> Instant {
         (self.changed + REST).min(self.since + LONGEST)
     }

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 /// Maximum number of values that a sentence names.
 const NAMED: usize = 4;
 
-/// Returns the topology domain in which the bound pods of a PodGroup are; `None` if they are not in one.
+/// Returns the topology domain in which all bound pods of a PodGroup are; `None` if it has no topology key or no bound pods, or if they are
+/// in several domains or in none.
 pub(super) fn bound(facts: &GroupFacts<'_>) -> Option<StoredDomain> {
     let (cluster, group) = (&facts.model.cluster, facts.group);
     let key = group.topology.as_deref()?;
@@ -21,8 +22,8 @@ pub(super) fn bound(facts: &GroupFacts<'_>) -> Option<StoredDomain> {
     Some(StoredDomain { key: key.to_owned(), value: value.to_owned() })
 }
 
-/// Returns a sentence why the pods of a group can never be within one domain: their nodes or node selectors belong to several domains.
-/// `None` if they can.
+/// Returns a sentence why the live pods of a group can never be within one topology domain: their nodes, or the node selectors of pending
+/// ones, belong to several domains. `None` if they can.
 pub fn contradiction(cluster: &Cluster, group: &Group) -> Option<String> {
     let key = group.topology.as_deref()?;
     let mut values: BTreeMap<&str, (&str, DomainClaim<'_>)> = BTreeMap::new();
@@ -37,8 +38,8 @@ pub fn contradiction(cluster: &Cluster, group: &Group) -> Option<String> {
     Some(no_common_domain(key, &named, values.len() - named.len()))
 }
 
-/// Returns the topology value of a pod's node, or of its node selector if it is pending, and which of them it is. The value is empty if
-/// the node has no such label. `None` if the node no longer exists.
+/// Returns the value of the topology label `key` of a pod's node, or the value that its node selector asks for if it is pending, and which
+/// of them it is. The value is empty if the node has no such label. `None` if the node no longer exists, or the selector asks for no value.
 fn claim<'a>(cluster: &'a Cluster, pod: &'a Pod, key: &str) -> Option<(&'a str, DomainClaim<'a>)> {
     let Some(node) = pod.node.as_deref() else {
         let value = pod.asks_for(key)?;

@@ -35,7 +35,7 @@ pub struct WaitReason {
 }
 
 impl WaitReason {
-    /// Creates the reason and message of a condition.
+    /// Creates the reason and message why a preemptor is pending, as a condition has them.
     pub fn new(reason: Reason, message: String) -> Self {
         Self { reason, message }
     }
@@ -90,7 +90,8 @@ pub struct GroupFacts<'a> {
     pub now: Time,
 }
 
-/// Returns the status that a PodGroup should have. Fields that are not known now keep their values.
+/// Returns the status that a PodGroup should have. Fields and conditions that the facts do not determine keep the values in its stored
+/// status.
 pub fn group_status(facts: &GroupFacts<'_>) -> PodGroupStatus {
     let old = &facts.record.status;
     let counts = count(facts);
@@ -104,7 +105,7 @@ pub fn group_status(facts: &GroupFacts<'_>) -> PodGroupStatus {
         preempted_by: facts
             .victim_of
             .and_then(|v| v.preemptor.as_ref())
-            .map(|preemptor| facts.shown(preemptor))
+            .map(|preemptor| facts.without_hidden_names(preemptor))
             .or_else(|| old.preempted_by.clone()),
         preempted_pods: facts.marks.clone(),
     };
@@ -128,8 +129,8 @@ pub fn group_status(facts: &GroupFacts<'_>) -> PodGroupStatus {
     status
 }
 
-/// Returns true if a status differs in more than numbers: in the state of a condition or plan, in the preemptor, or in
-/// the marks.
+/// Returns true if `new` differs from `old` in more than counts of pods and messages of conditions: in the state or reason of a condition,
+/// the plan, the preemptor, or the marks of preempted pods.
 pub fn has_changed(old: &PodGroupStatus, new: &PodGroupStatus) -> bool {
     let conditions = |status: &PodGroupStatus| {
         let reasons = |c: &Condition| (c.type_.clone(), c.status.clone(), c.reason.clone());
@@ -166,12 +167,13 @@ fn size(count: i32) -> usize {
     usize::try_from(count).unwrap_or_default()
 }
 
-/// Returns how many members the gang needs; 1 for a basic group.
+/// Returns how many members must be bound for the PodGroup to count as scheduled: `minCount` of a gang, 1 for another group.
 fn needed(facts: &GroupFacts<'_>) -> usize {
     facts.group.min_count.unwrap_or(1)
 }
 
-/// Computes the condition `Scheduled`: true if `minCount` members are bound, less those that have succeeded.
+/// Returns status, reason and message of the condition `Scheduled`: true if bound and finished members are at least as many as needed.
+/// `finished` is the number of finished members.
 fn scheduled(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> (bool, Reason, String) {
     let needed = needed(facts);
     let enough = size(counts.scheduled).saturating_add(finished) >= needed && counts.scheduled > 0;
@@ -182,7 +184,7 @@ fn scheduled(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> (boo
     let was = condition::is_true(&facts.record.status.conditions, types::INITIALLY_SCHEDULED);
     let (reason, mut message) = match was && facts.flight.is_none() && facts.wait_reason.is_none() {
         true => (Reason::WaitingForPods, bound(facts, counts, finished)),
-        false => waiting(facts, finished),
+        false => missing_reason(facts, finished),
     };
     if let Some(why) = facts.absent.filter(|_| reason == Reason::WaitingForPods) {
         message.push(' ');
@@ -191,7 +193,7 @@ fn scheduled(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> (boo
     (false, reason, message)
 }
 
-/// Returns a sentence with the number of bound members.
+/// Returns the sentence with the numbers of bound, ready and needed members. `finished` is the number of finished members.
 fn bound(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> String {
     let bound = pod_group::bound(BoundMembers {
         bound: size(counts.scheduled),
@@ -206,8 +208,8 @@ fn bound(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> String {
     }
 }
 
-/// Computes the condition `PodGroupInitiallyScheduled`. Once true it stays true with the reason `Scheduled`; its message still describes
-/// the current state.
+/// Returns status, reason and message of the condition `PodGroupInitiallyScheduled`, given those of the condition `Scheduled`. Once true it
+/// stays true with the reason `Scheduled`; its message still describes the current state.
 fn initially_scheduled(
     facts: &GroupFacts<'_>,
     (now, reason, message): (bool, Reason, String),
@@ -222,20 +224,22 @@ fn initially_scheduled(
     (true, Reason::Scheduled, message)
 }
 
-/// Returns why fewer members of the PodGroup are bound than it needs: what prevents it, or else that members are missing.
-fn waiting(facts: &GroupFacts<'_>, finished: usize) -> (Reason, String) {
+/// Returns reason and message why fewer members of the PodGroup are bound than it needs: what prevents it, or else that members do not
+/// exist. `finished` is the number of finished members.
+fn missing_reason(facts: &GroupFacts<'_>, finished: usize) -> (Reason, String) {
     if let Some(known) = waits_for(facts.model, facts.problem, facts.flight, facts.wait_reason) {
         return known;
     }
-    let below = below(facts).filter(|pod| pod.node.is_none()).count();
-    let gated = gated(&facts.model.cluster, &facts.group.key);
+    let below = members_below_priority(facts).filter(|pod| pod.node.is_none()).count();
+    let gated = gated_by_others(&facts.model.cluster, &facts.group.key);
     let live = facts.model.cluster.members(&facts.group.key).filter(|pod| pod.live()).count();
     let live = live.saturating_sub(below).saturating_sub(gated);
     let members = ExistingMembers { needed: needed(facts), live, finished, below, gated };
     (Reason::WaitingForPods, pod_group::members_missing(members))
 }
 
-/// Returns the reason and message why a PodGroup is pending; `None` if it only waits for its own pods.
+/// Returns the reason and message why a preemptor is pending: `problem`, which prevents its scheduling; else the progress of the plan in
+/// flight (`flight`); else the last decision (`wait_reason`). `None` if there is none of them: it only lacks members.
 pub fn waits_for(
     model: &Model,
     problem: Option<&str>,
@@ -251,7 +255,7 @@ pub fn waits_for(
     wait_reason.map(|wait| (wait.reason, wait.message.clone()))
 }
 
-/// Returns reason and message of the condition while a plan is in flight, with why it is not stored, if so.
+/// Returns reason and message of the condition `Scheduled` while a plan is in flight: its stage, and why it cannot be stored, if so.
 fn in_flight(model: &Model, flight: &Flight) -> (Reason, String) {
     let (reason, mut message) = stage(model, flight);
     if let Some(why) = flight.unwritten.as_deref().filter(|_| flight.waits_for_storing()) {
@@ -261,7 +265,7 @@ fn in_flight(model: &Model, flight: &Flight) -> (Reason, String) {
     (reason, message)
 }
 
-/// Returns reason and message of the condition for the stage that a plan is in.
+/// Returns reason and message of the condition `Scheduled` for the stage that a plan in flight has reached.
 fn stage(model: &Model, flight: &Flight) -> (Reason, String) {
     let cluster = &model.cluster;
     let (placed, domain) = (flight.members.len(), flight.plan.domain.as_ref());
@@ -290,7 +294,7 @@ fn stage(model: &Model, flight: &Flight) -> (Reason, String) {
     }
 }
 
-/// Returns the reason and message while kube-scheduler binds the members of a plan.
+/// Returns reason and message of the condition `Scheduled` while the members of a plan are ungated, and kube-scheduler binds them.
 fn ungating(model: &Model, flight: &Flight) -> (Reason, String) {
     let cluster = &model.cluster;
     let bound = flight.bound(cluster);
@@ -312,26 +316,28 @@ fn ungating(model: &Model, flight: &Flight) -> (Reason, String) {
     }
 }
 
-/// Returns the number of bound members of the PodGroup that an earlier plan placed.
+/// Returns how many live members of the PodGroup are bound that this plan did not place. `bound` is the number of bound members that it
+/// placed. 0 if the preemptor is a single pod.
 fn others_bound(cluster: &Cluster, flight: &Flight, bound: usize) -> usize {
     let Preemptor::Group(key) = &flight.preemptor else { return 0 };
     cluster.members(key).filter(|pod| pod.live() && pod.bound()).count().saturating_sub(bound)
 }
 
 impl GroupFacts<'_> {
-    /// Returns the preemptor without names that users of the PodGroup's namespace must not see.
-    fn shown(&self, preemptor: &PreemptorReference) -> PreemptorReference {
+    /// Returns the preemptor as it may be shown in the status: without its names if users of the PodGroup's namespace must not see them.
+    fn without_hidden_names(&self, preemptor: &PreemptorReference) -> PreemptorReference {
         let known = |namespace: &String| self.names.known(namespace, &self.group.key.namespace);
         if preemptor.namespace.as_ref().is_none_or(known) { preemptor.clone() } else { preemptor.without_names() }
     }
 
-    /// Returns a message without names that users of the PodGroup's namespace must not see.
+    /// Returns the text of a message, without names that users of the PodGroup's namespace must not see.
     fn render(&self, sentence: &Sentence) -> String {
         self.names.render(sentence, &self.group.key.namespace)
     }
 }
 
-/// Returns the summary of the plan in flight, if it has victims and is stored, or else of the plan that has just ended.
+/// Returns the summary of the plan in flight, if it has victims and is stored; else that of the last plan that ended, if the status does
+/// not show it yet; else `None`.
 fn plan_summary(facts: &GroupFacts<'_>) -> Option<PreemptionSummary> {
     match facts.flight {
         Some(flight) if flight.evicts() && flight.stored.is_some() => Some(summary(flight, facts.names)),
@@ -339,7 +345,7 @@ fn plan_summary(facts: &GroupFacts<'_>) -> Option<PreemptionSummary> {
     }
 }
 
-/// Returns the summary of a plan in the status of its PodGroup.
+/// Returns what the status of a PodGroup says about its plan in flight. `names` says which names of other namespaces may be shown.
 pub fn summary(flight: &Flight, names: Names) -> PreemptionSummary {
     PreemptionSummary {
         name: flight.plan.id.clone(),
@@ -349,7 +355,8 @@ pub fn summary(flight: &Flight, names: Names) -> PreemptionSummary {
     }
 }
 
-/// Computes the condition `Preempting` from the plan in flight or the last one; `None` if there was no plan.
+/// Returns status, reason and message of the condition `Preempting`, from the plan in flight or from the one that ended last; `None` if the
+/// condition does not change.
 fn planned(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
     let plan = plan_summary(facts)?;
     let reason = state_reason(plan.state);
@@ -370,7 +377,8 @@ pub fn state_reason(state: PlanState) -> Reason {
     }
 }
 
-/// Computes the condition `DisruptionTarget`; `None` if it does not change.
+/// Returns status, reason and message of the condition `DisruptionTarget`; `None` if it does not change. `finished` is the number of
+/// finished members.
 fn disrupted(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> Option<(bool, Reason, String)> {
     if let Some(victim) = facts.victim_of {
         let unwritten = facts.unwritten.map(|why| format!(" {}", progress::not_stored(why))).unwrap_or_default();
@@ -387,7 +395,8 @@ fn disrupted(facts: &GroupFacts<'_>, counts: PodCounts, finished: usize) -> Opti
         .then(|| (false, Reason::Scheduled, pod_group::bound_again(size(counts.scheduled))))
 }
 
-/// Computes the condition `CapacityRequested`, also when the request has been withdrawn.
+/// Returns status, reason and message of the condition `CapacityRequested`: the state of the request, or that it is not needed any more.
+/// `None` if there has been no request.
 fn capacity(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
     if let Some(WaitReason { reason, message }) = facts.capacity {
         return Some((*reason != Reason::CapacityFailed, *reason, message.clone()));
@@ -396,33 +405,35 @@ fn capacity(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
     Some((false, Reason::CapacityNotNeeded, conditions::capacity::not_needed().to_owned()))
 }
 
-/// Returns the live members whose priority is lower than the PodGroup's.
-fn below<'a>(facts: &GroupFacts<'a>) -> impl Iterator<Item = &'a Pod> + use<'a> {
+/// Returns the live members whose priority is lower than that of the PodGroup.
+fn members_below_priority<'a>(facts: &GroupFacts<'a>) -> impl Iterator<Item = &'a Pod> + use<'a> {
     let group = facts.group;
     facts.model.cluster.members(&group.key).filter(|pod| pod.live() && group.is_above(pod))
 }
 
-/// Returns the number of members that do not count yet because of another controller's scheduling gate.
-pub fn gated(cluster: &Cluster, key: &ObjectKey) -> usize {
+/// Returns the number of live pending members that a gang does not count yet, because they have a scheduling gate of another controller.
+/// Members whose priority is lower than the PodGroup's are left out.
+pub fn gated_by_others(cluster: &Cluster, key: &ObjectKey) -> usize {
     let Some(group) = cluster.group(key) else { return 0 };
     let waits = |pod: &&Pod| pod.live() && !pod.bound() && pod.gated_by_others && !group.is_above(pod);
     cluster.members(key).filter(waits).count()
 }
 
-/// Computes the condition `PodsNotMatchingPriority`: the members whose own priority differs, and the effect of that.
+/// Returns status, reason and message of the condition `PodsNotMatchingPriority`: how many members have another priority than the PodGroup,
+/// and the effect of that. `None` if there are none and the condition was not true.
 fn mismatch(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
     let asked = facts.group.known_priority()?;
     let cluster = &facts.model.cluster;
     let above = cluster.members(&facts.group.key).filter(|pod| pod.live() && pod.priority > asked);
     let mut parts = Vec::new();
-    if let Some(members) = other_priority(below(facts).filter(|pod| pod.node.is_none()), asked) {
+    if let Some(members) = other_priority(members_below_priority(facts).filter(|pod| pod.node.is_none()), asked) {
         let classes = cluster.classes();
         let name = facts.group.class_name.as_deref();
         let remedy =
             RequestedPriority { group: &facts.group.key.name, class_name: name, priority: asked }.remedy_later(classes);
         parts.push(pod_group::pending_below_priority(members, &remedy));
     }
-    let bound = other_priority(below(facts).filter(|pod| pod.node.is_some()), asked);
+    let bound = other_priority(members_below_priority(facts).filter(|pod| pod.node.is_some()), asked);
     parts.extend(bound.map(pod_group::bound_below_priority));
     parts.extend(other_priority(above, asked).map(pod_group::above_priority));
     let was = condition::is_true(&facts.record.status.conditions, types::PODS_NOT_MATCHING_PRIORITY);
@@ -432,14 +443,16 @@ fn mismatch(facts: &GroupFacts<'_>) -> Option<(bool, Reason, String)> {
     }
 }
 
-/// Returns the number of these members and the range of their priorities, where the group has priority `asked`; `None` if there are none.
+/// Returns the number of the pods in `found` and the range of their priorities, beside `asked`, the priority of the PodGroup; `None` if
+/// there are no such pods.
 fn other_priority<'a>(found: impl Iterator<Item = &'a Pod>, asked: i32) -> Option<OtherPriority> {
     let found: Vec<i32> = found.map(|pod| pod.priority).collect();
     let (low, high) = (*found.iter().min()?, *found.iter().max()?);
     Some(OtherPriority { count: found.len(), low, high, asked })
 }
 
-/// Returns the status that a Workload should have: how many PodGroups of its templates exist and are scheduled.
+/// Returns the status that a Workload should have: how many PodGroups were created from its templates, and how many of them are scheduled,
+/// pending and preempting.
 pub fn workload_status(model: &Model, workload: &ObjectKey, now: Time) -> WorkloadStatus {
     let mut counts = GroupCounts::default();
     let mut waits: Option<(&ObjectKey, &str)> = None;

@@ -29,14 +29,14 @@ pub struct Statuses {
 }
 
 impl Statuses {
-    /// Marks the status of a preemptor, which is computed in this pass. A single pod has none.
+    /// Marks the status of the preemptor's PodGroup to be computed in this pass. Does nothing for a single pod, which has no such status.
     pub fn touch(&mut self, preemptor: &Preemptor) {
         if let Preemptor::Group(key) = preemptor {
             self.dirty.insert(key.clone());
         }
     }
 
-    /// Returns the number of PodGroups whose status is not written yet: the write is in flight, delayed, or repeated after a failure.
+    /// Returns the number of PodGroups whose status must still be written: the write is in flight, delayed, or repeated after a failure.
     pub fn waiting(&self) -> usize {
         let waits = |writing: &&StatusWrite| writing.pending || writing.failures > 0 || writing.debounced.is_some();
         self.writing.values().filter(waits).count()
@@ -63,13 +63,15 @@ pub struct StatusWrite {
 }
 
 impl StatusWrite {
-    /// Returns the last written status, unless the watch shows it already, or should.
+    /// Returns the last written status, while the watch may not show it yet; `None` after it has shown it, and some seconds after the
+    /// write.
     pub fn written(&self, now: Instant) -> Option<&PodGroupStatus> {
         let believed = |at: Instant| now.duration_since(at) < BELIEVED;
         self.written.as_ref().filter(|(_, at)| believed(*at)).map(|(status, _)| status)
     }
 
-    /// Compares the status in the watch with the written one. The webhook may have added marks of preempted pods.
+    /// Records that the watch shows `status`. If that is the written status, apart from marks of preempted pods, which the webhook may have
+    /// added, [`Self::written`] returns `None` from now on.
     pub fn seen(&mut self, status: &PodGroupStatus, now: Instant) {
         let without_marks =
             |status: &PodGroupStatus| PodGroupStatus { preempted_pods: BTreeMap::new(), ..status.clone() };

@@ -20,7 +20,7 @@ pub struct Since {
 }
 
 impl Since {
-    /// Reads from a class when it was created, and when its threshold was last written.
+    /// Reads from a PriorityClass when it was created, and when its threshold annotation was last written.
     pub fn of(class: &PriorityClass) -> Self {
         let seconds = |time: &Time| time.0.as_second();
         let path = format!("/f:metadata/f:annotations/f:{}", ANNOTATION_THRESHOLD.replace('/', "~1"));
@@ -54,7 +54,8 @@ impl AnnotationChange {
         }
     }
 
-    /// Returns true if an annotation with the value `current` is still to be changed. One that exists is not added.
+    /// Returns true if the change is still to be made on a pod whose annotation has the value `current`; `None` if the pod does not have
+    /// the annotation. `Add` changes no existing value.
     pub fn is_due(&self, current: Option<&str>) -> bool {
         match self {
             Self::Add(_) => current.is_none(),
@@ -74,7 +75,8 @@ pub struct Correction {
 }
 
 impl Correction {
-    /// Returns the correction of a pod of this class, or `None` if the pod needs none or may be older than what the class says now.
+    /// Returns the changes that give a pod the annotations of its PriorityClass; `None` if it needs none, or may have been created before
+    /// the class got its present content. `since` is when the class got it.
     pub fn of(pod: &Pod, class: &Class, since: Since) -> Option<Self> {
         if pod.mirror || !pod.live() {
             return None;
@@ -109,7 +111,7 @@ impl Correction {
         (!changes.is_empty()).then(|| Self { class: Some(class.name.clone()), changes })
     }
 
-    /// Returns the correction of a pod that names no class, or `None` if it needs none. A pod never gets another class.
+    /// Returns the changes that remove the annotations of a class from a pod that names no PriorityClass; `None` if it has none of them.
     pub fn without_class(pod: &Pod) -> Option<Self> {
         if pod.mirror || !pod.live() {
             return None;
@@ -124,14 +126,14 @@ impl Correction {
         (!changes.is_empty()).then_some(Self { class: None, changes })
     }
 
-    /// Returns the class that has to be read before the changes are made: a value is replaced or removed only if the class still gives
-    /// what these changes say.
+    /// Returns the name of the PriorityClass that must be read before the changes are made, because they replace or remove a value: they
+    /// are made only if the class still gives what they say. `None` if the changes only add values.
     pub fn class_to_read(&self) -> Option<&str> {
         let only_adds = self.changes.values().all(|change| matches!(change, AnnotationChange::Add(_)));
         self.class.as_deref().filter(|_| !only_adds)
     }
 
-    /// Returns true if this class, as the API server has it now, gives what the changes say.
+    /// Returns true if this PriorityClass gives exactly the values that the changes say.
     pub fn agrees_with(&self, class: &Class) -> bool {
         let gives = |key: &str| match key {
             ANNOTATION_THRESHOLD => class.pod_threshold(),
@@ -140,7 +142,7 @@ impl Correction {
         self.changes.iter().all(|(key, change)| change.value() == gives(key))
     }
 
-    /// Returns the threshold of a pod after the correction; `current` is the one that it has.
+    /// Returns the threshold that a pod has after the correction; `current` is the one that it has before.
     pub fn threshold(&self, current: Option<i32>) -> Option<i32> {
         match self.changes.get(ANNOTATION_THRESHOLD) {
             Some(change) => change.value().and_then(|text| text.parse().ok()),

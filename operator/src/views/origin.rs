@@ -27,7 +27,8 @@ pub struct GangPod {
 }
 
 impl GangPod {
-    /// Reads the gang that a pod asks for by its label and annotations; `None` if it asks for none, or names its PodGroup itself.
+    /// Reads the gang that a pod asks for by its gang label and annotations; `None` if it asks for none, or if it names another PodGroup
+    /// than the one that is created for the gang.
     pub fn of(pod: &Pod) -> Option<Self> {
         let label = |key: &str| pod.labels().get(key).map(String::as_str);
         if label(LABEL_GANG) != Some("true") {
@@ -57,26 +58,27 @@ impl GangPod {
         self.job.as_ref().is_some_and(|(_, own)| own == uid)
     }
 
-    /// Returns the key of the Job that controls the pod, if the owner creates one for each of its groups. Such a Job knows which of its
-    /// indexes have failed, and counts the pods that have succeeded.
+    /// Returns the key of the Job that controls the pod, if the pod's owner creates a Job for each of its groups, as a JobSet does; `None`
+    /// otherwise. Such a Job knows which of its indexes have failed, and counts the pods that have succeeded.
     pub fn job(&self, namespace: &str) -> Option<OwnerKey> {
         let (row, (name, _)) = (jobs()?, self.job.as_ref()?);
         OwnerKey::of(row, row.api_version(), namespace, name)
     }
 
-    /// Returns the key of the pod's owner; `None` if its kind is not in the table of kinds.
+    /// Returns the key of the pod's owner; `None` if the kind of the owner is not one of the known ones, or the name is invalid.
     pub fn owner(&self, namespace: &str) -> Option<OwnerKey> {
         OwnerKey::of(self.origin.row?, self.origin.api_version.clone(), namespace, &self.origin.owner)
     }
 }
 
-/// Returns true if a name can be one of an object: the pod's creator writes it, and it becomes part of a request path.
+/// Returns true if an object can have this name. It is checked because the pod's creator writes the name, and it becomes part of a request
+/// path.
 fn is_plain(name: &str) -> bool {
     let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     name.bytes().next().is_some_and(alphanumeric) && name.bytes().all(|b| alphanumeric(b) || matches!(b, b'-' | b'.'))
 }
 
-/// Returns the row of `batch/v1` Jobs in the table of owner kinds.
+/// Returns the entry of `batch/v1` Jobs in the table of owner kinds.
 fn jobs() -> Option<&'static OwnerKind> {
     KINDS.iter().find(|row| row.size == Size::Job)
 }
@@ -86,7 +88,8 @@ pub fn controller(owners: &[OwnerReference]) -> Option<&OwnerReference> {
     owners.iter().find(|owner| owner.controller == Some(true))
 }
 
-/// Returns name and UID of the Job that controls a pod, if its owner creates one for each of its groups.
+/// Returns name and UID of the Job that controls a pod, if the pod's owner (`origin`) creates a Job for each of its groups, as a JobSet
+/// does; `None` otherwise.
 fn job_of(origin: &PodOrigin, pod: &Pod) -> Option<(String, String)> {
     origin.row.filter(|row| row.size == Size::ReplicatedJobs)?;
     let (controller, job) = (controller(pod.owner_references())?, jobs()?);
@@ -108,13 +111,13 @@ pub struct OwnerKey {
 }
 
 impl OwnerKey {
-    /// Returns the key of an owner; `None` if no object can have this name.
+    /// Returns the key of the owner with this name, whose kind is that of `row`; `None` if no object can have this name.
     fn of(row: &'static OwnerKind, api_version: String, namespace: &str, name: &str) -> Option<Self> {
         let (namespace, kind) = (namespace.into(), row.kind);
         is_plain(name).then(|| Self { namespace, api_version, kind, name: name.to_owned() })
     }
 
-    /// Returns the row of the owner's kind and version in the table of owner kinds; `None` if that is not in it.
+    /// Returns the entry of the owner's kind and version in the table of owner kinds; `None` if there is none.
     pub fn row(&self) -> Option<&'static OwnerKind> {
         giveway_crds::kinds::of_version(&self.api_version, self.kind)
     }
@@ -138,7 +141,7 @@ pub struct OwnerFacts {
 }
 
 impl OwnerFacts {
-    /// Reads these fields from an owner, which has the kind of `row`.
+    /// Reads these fields from an owner of pods. `row` is the entry of its kind in the table of owner kinds.
     pub fn of(row: &OwnerKind, object: &DynamicObject) -> Self {
         let annotation = object.annotations().get(ANNOTATION_MIN_COUNT).map(String::as_str);
         let uid = object.uid().unwrap_or_default();
@@ -155,8 +158,8 @@ impl OwnerFacts {
         }
     }
 
-    /// Returns the size of the pod's gang, or `None` if the owner asks for no gang. `job` is the Job that the owner created for the gang, if
-    /// it was read.
+    /// Returns how many pods of the gang of `pod` start together, and what its owner specifies and counts about finished ones; `None` if
+    /// the owner asks for no gang. `job` is the Job that the owner created for the gang, if it was read.
     pub fn size(&self, pod: &GangPod, job: Option<&Self>) -> Option<GroupSize> {
         let asked = self.min_count.or(pod.min_count);
         let size = match pod.size {
