@@ -233,7 +233,7 @@ impl Config {
     }
 }
 
-/// Parses a duration such as `168h` or `90s`.
+/// Parses a positive duration such as `168h` or `90s`. The error says what is valid.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let read: Result<SignedDuration, _> = text.parse();
     let positive = read.ok().and_then(|time| Duration::try_from(time).ok());

@@ -5,6 +5,7 @@ use giveway_operator::config::Config;
 use giveway_serving::process;
 use tokio_util::sync::CancellationToken;
 
+/// Reads the flags and runs the operator until SIGTERM or SIGINT. The error says why it ended otherwise.
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let config = Config::parse();

@@ -96,6 +96,7 @@ pub struct Authority {
 
 /// Omits the private key.
 impl std::fmt::Debug for Authority {
+    /// Writes only the certificate, not the private key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Authority").field(&self.anchor).finish()
     }
@@ -116,7 +117,7 @@ impl Authority {
         Ok(Self { anchor: Anchor::read(certificate.der())?, key: key.serialize_pem() })
     }
 
-    /// Reads an authority from the PEM of its certificate and of its key.
+    /// Reads an authority from the PEM of its certificate and of its private key, and checks both.
     ///
     /// # Errors
     /// One of the two cannot be parsed, the certificate is not a CA certificate, or the key does not belong to it.
@@ -129,7 +130,7 @@ impl Authority {
         Ok(Self { anchor, key })
     }
 
-    /// Returns the certificate, without the private key.
+    /// Returns the CA certificate, without the private key.
     pub fn anchor(&self) -> &Anchor {
         &self.anchor
     }
@@ -180,6 +181,7 @@ pub struct Leaf {
 
 /// Omits the private key.
 impl std::fmt::Debug for Leaf {
+    /// Writes only the certificate chain, not the private key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Leaf").field(&String::from_utf8_lossy(&self.chain)).finish()
     }

@@ -70,7 +70,8 @@ struct Configuration {
 }
 
 impl Store {
-    /// Returns a store for the installation in this namespace.
+    /// Returns what reads and writes the Secrets in `namespace` and the webhook configurations. It writes only while `leadership` permits
+    /// that.
     pub fn new(client: Client, namespace: &str, leadership: Leadership) -> Self {
         Self {
             leadership,
@@ -85,7 +86,7 @@ impl Store {
         &self.secrets
     }
 
-    /// Returns the clients for both webhook configurations, mutating and validating.
+    /// Returns the client for mutating and that for validating webhook configurations.
     pub fn configurations(&self) -> (&Api<MutatingWebhookConfiguration>, &Api<ValidatingWebhookConfiguration>) {
         (&self.mutating, &self.validating)
     }

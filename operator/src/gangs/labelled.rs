@@ -193,12 +193,11 @@ impl LabelledGangs {
         facts.size(pod, job).is_none_or(|size| record.min_count == Some(size.start))
     }
 
-    /// Returns the Job that the pod's owner created for the gang, if the last read of the Job (`read`) found it and it controls the pod;
-    /// `None` if it was not found, or if another Job controls the pod. The error is that of the read: the Job may have failed indexes, so
-    /// the size of the gang is not known.
+    /// Returns the Job that the pod's owner created for the gang, if `read`, the last read of that Job, found it and it controls the pod.
+    /// `None` if the read did not find it, or if another Job controls the pod.
     ///
     /// # Errors
-    /// It could not be read: it may have failed indexes.
+    /// The Job could not be read. It may have failed indexes, so the size of the gang is not known.
     fn job_of_gang<'r>(
         &self,
         pod: &GangPod,
@@ -247,7 +246,7 @@ impl LabelledGangs {
     }
 
     /// Returns the calls to make now for labelled gangs: they read owners, create PodGroups, and change their owner or `minCount`. Handles
-    /// the PodGroups in `pending`, and a few others in turn.
+    /// the PodGroups that have changed or are not as they should be, and a few others in turn.
     pub fn pass(&mut self, model: &Model, speaker: &mut Speaker, clock: Clock) -> Vec<Command> {
         let (now, mut commands) = (clock.now, Vec::new());
         self.calls.forget(now);
@@ -282,7 +281,8 @@ impl LabelledGangs {
         }
     }
 
-    /// Returns at most [`LOOKS`] PodGroups of `pending`, and since when each is pending. Repeated calls return all of them in turn.
+    /// Returns at most [`LOOKS`] of the PodGroups that must be handled, and since when each of them must. Repeated calls return all of them
+    /// in turn.
     fn next_pending(&mut self) -> Vec<(ObjectKey, Instant)> {
         let after = self.looked.take();
         let later = after.as_ref().map(|key| self.pending.range((Bound::Excluded(key), Bound::Unbounded)));
@@ -296,8 +296,8 @@ impl LabelledGangs {
         next
     }
 
-    /// Adds to `pending` the next few PodGroups in turn, once per second, so that their owners are read again. Forgets PodGroups without
-    /// live pods, and owners that nothing has asked for lately.
+    /// Adds the next few PodGroups in turn to `pending`, the PodGroups to handle, once per second, so that their owners are read again.
+    /// Forgets PodGroups without live pods, and owners that nothing has asked for lately.
     fn take_turns(&mut self, model: &Model, now: Instant) {
         if self.turned.is_some_and(|last| now.duration_since(last) < Duration::from_secs(1)) {
             return;
@@ -323,8 +323,8 @@ impl LabelledGangs {
         self.owners.retain(|_, owner| owner.is_remembered(now));
     }
 
-    /// Handles the PodGroup `key`, which has been in `pending` since `since`: adds to `commands` the calls that it needs now. Returns true
-    /// if it needs nothing more before it changes.
+    /// Handles the PodGroup `key`, which must be handled since `since`: adds to `commands` the calls that it needs now. Returns true if it
+    /// needs nothing more before it changes.
     fn handle(
         &mut self,
         model: &Model,

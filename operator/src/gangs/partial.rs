@@ -69,7 +69,8 @@ impl PartialGang {
         disruption::partially_scheduled(PartialGangFacts { seconds, bound, needed, said }, remedy)
     }
 
-    /// Returns what is done about the gang: its ungated pods are evicted, unless one of them has no controller and would not be replaced.
+    /// Returns what is done about the gang: its ungated pods are evicted; nothing if one of them has no controller and would not be
+    /// replaced.
     pub fn remedy(&self) -> PartialGangRemedy<'_> {
         match &self.ownerless {
             None => PartialGangRemedy::Evict,

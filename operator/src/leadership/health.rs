@@ -41,7 +41,7 @@ fn answer(problem: Option<String>) -> impl Reply {
     }
 }
 
-/// Serves `/metrics`, `/healthz` and `/readyz` until the process ends.
+/// Serves `/metrics`, `/healthz` and `/readyz` to the clients of `listener` until the process ends.
 pub async fn serve(listener: TcpListener, metrics: Metrics, readiness: Readiness) {
     let readiness = Arc::new(readiness);
     let (shown, alive) = (Arc::clone(&readiness), readiness.leadership.liveness().clone());

@@ -36,7 +36,7 @@ struct PassProgress {
 }
 
 impl Liveness {
-    /// Creates the record of a process that starts at `now` and has made no pass.
+    /// Creates the record of a process that started at `now`, and whose arbiter has made no pass.
     pub fn new(now: Instant) -> Self {
         Self(Arc::new(Mutex::new(PassProgress { passed: now, writes: BTreeMap::new(), count: 0 })))
     }
@@ -107,6 +107,7 @@ pub(super) struct WriteInFlight {
 }
 
 impl Drop for WriteInFlight {
+    /// Records that the write has ended.
     fn drop(&mut self) {
         self.liveness.lock().writes.remove(&self.number);
     }

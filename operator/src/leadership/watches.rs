@@ -51,7 +51,7 @@ impl Watches {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that the watch of a kind failed.
+    /// Records that the watch of a kind failed at `now`.
     pub fn failed(&self, kind: Cow<'static, str>, now: Instant) {
         self.note_failure(kind, false, now);
     }

@@ -78,7 +78,7 @@ impl Call {
         }
     }
 
-    /// Records that the call was made and has no response yet.
+    /// Records that the call has been made and has no response yet.
     pub fn start(&mut self) {
         *self = Self::Pending(self.tries());
     }

@@ -46,6 +46,7 @@ pub enum CallKey {
 }
 
 impl fmt::Display for CallKey {
+    /// Writes what the call does, for logs, for example `deletion of PodGroup ml/train`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CreateGroup(group) => write!(f, "creation of PodGroup {group}"),

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Carries out commands. The result of each is sent to the arbiter later, as a [`Report`](crate::messages::report::Report).
 pub trait Dispatch {
-    /// Starts to carry a command out and returns without waiting for the result.
+    /// Starts to carry out a command, and returns without waiting for the result.
     fn dispatch(&self, command: Command);
 }
 
@@ -328,6 +328,7 @@ impl EvictionCause {
 }
 
 impl std::fmt::Display for EvictionCause {
+    /// Writes the plan or the departure to which the eviction belongs, for logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Plan { id, .. } => write!(f, "plan {id}"),
@@ -397,7 +398,7 @@ pub enum EvictOutcome {
 }
 
 impl EvictOutcome {
-    /// Returns true if the pod terminates or does not exist any more.
+    /// Returns true if the pod terminates or does not exist any more after this outcome.
     pub fn is_accepted(&self) -> bool {
         matches!(self, Self::Accepted | Self::Forced | Self::Gone)
     }

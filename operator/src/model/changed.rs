@@ -41,7 +41,8 @@ impl Footprint {
 }
 
 impl ChangedObjects {
-    /// Records that a pod changed: `before` is its earlier state, `None` if it is new; `now` is `None` if it was removed.
+    /// Records that a pod changed. `before` is the part of its earlier state on which other pods may depend, `None` if it is new; `now` is
+    /// the part of its present state, `None` if it was removed.
     pub(super) fn note_pod(&mut self, before: Option<Footprint>, now: Option<Footprint>) {
         self.any_pod = true;
         for footprint in before.into_iter().chain(now) {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Index<K, V>(BTreeMap<K, BTreeSet<V>>);
 
 impl<K, V> Default for Index<K, V> {
+    /// Returns an index without keys.
     fn default() -> Self {
         Self(BTreeMap::new())
     }
@@ -32,7 +33,7 @@ impl<K: Ord, V: Ord> Index<K, V> {
         }
     }
 
-    /// Returns the values of a key in order; none for an unknown key.
+    /// Returns the values of a key in their order; none for an unknown key.
     pub fn of<Q: Ord + ?Sized>(&self, key: &Q) -> impl Iterator<Item = &V>
     where
         K: Borrow<Q>,

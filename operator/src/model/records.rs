@@ -129,7 +129,7 @@ pub struct InvalidObject {
     pub key: ObjectKey,
 }
 
-/// Returns the owner reference to the PodGroup of Giveway that controls an object.
+/// Returns the owner reference to the PodGroup of Giveway that controls an object; `None` if its controller is none.
 pub(super) fn owning_group(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     let owner = controller(metadata.owner_references.as_deref().unwrap_or_default())?;
     let ours = owner.kind == "PodGroup" && owner.api_version.starts_with(&format!("{}/", keys::GROUP));

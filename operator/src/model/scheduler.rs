@@ -56,8 +56,8 @@ pub struct SchedulerActivity {
 }
 
 impl SchedulerActivity {
-    /// Updates the activity from the model: how many decisions and bindings it has observed, and, once per second, how many pods
-    /// kube-scheduler may bind.
+    /// Updates what is known of kube-scheduler from the model: how many decisions and bindings were observed, and, once per second, how
+    /// many pods it may bind.
     pub fn note(&mut self, model: &Model, now: Instant) {
         self.observe(model.scheduler_decisions, model.scheduler_bindings, now);
         if self.counted.is_none_or(|at| now.duration_since(at) >= EVERY) {

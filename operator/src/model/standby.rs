@@ -17,7 +17,7 @@ impl Model {
         self.preempted_by_scheduler.retain(|_, preempted| kept.contains(&preempted.at));
     }
 
-    /// Marks all objects as changed, for the first pass of a leader.
+    /// Marks all PodGroups, Workloads and other objects as changed, for the first pass of a leader.
     pub fn touch_all(&mut self) {
         self.touched.extend(self.groups.keys().cloned());
         self.touched_workloads.extend(self.workloads.keys().cloned());

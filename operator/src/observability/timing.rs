@@ -15,6 +15,7 @@ pub struct Timed(pub Metrics);
 impl<S> Layer<S> for Timed {
     type Service = TimedService<S>;
 
+    /// Returns a client that passes its requests on to `inner` and measures them.
     fn layer(&self, inner: S) -> Self::Service {
         TimedService { inner, metrics: self.0.clone() }
     }
@@ -35,10 +36,12 @@ where
     type Error = S::Error;
     type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
 
+    /// Returns whether the inner client is ready for a request.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
     }
 
+    /// Passes a request on to the inner client. When it is answered, counts it by verb and status code, and records how long it took.
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (verb, start, metrics) = (verb(request.method()), Instant::now(), self.metrics.clone());
         let answer = self.inner.call(request);

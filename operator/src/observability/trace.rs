@@ -102,6 +102,7 @@ impl Trace {
 struct CollectorClient(Client<HttpConnector, Full<Bytes>>);
 
 impl HttpClient for CollectorClient {
+    /// Sends a request to the collector. The error is that it was not answered in time, or that the answer is too large.
     fn send_bytes<'c, 'f>(&'c self, request: Request<Bytes>) -> BoxFuture<'f, Result<Response<Bytes>, HttpError>>
     where
         'c: 'f,

@@ -121,7 +121,8 @@ impl ObservedPlans {
         self.turns.remove(preemptor);
     }
 
-    /// Records that the creation of the `Preemption` named `plan` was requested, until [`Self::written`] is called.
+    /// Records that the creation of the `Preemption` named `plan` was requested. `unwritten` is its preemptor and summary, which
+    /// [`Self::written`] returns.
     pub fn requested(&mut self, plan: &str, unwritten: Unwritten) {
         self.unwritten.insert(plan.to_owned(), unwritten);
     }

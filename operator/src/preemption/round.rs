@@ -38,12 +38,12 @@ pub struct Round {
 }
 
 impl Round {
-    /// Creates a round that decides for every preemptor in each pass, however long that takes.
+    /// Creates rounds that decide for every preemptor in each pass, however long that takes.
     pub fn without_time_limit() -> Self {
         Self { without_time_limit: true, ..Self::default() }
     }
 
-    /// Requests that the next pass decides, although a pause may not be over.
+    /// Requests that preemptors are decided in the next pass, even if the pause after the last round has not ended.
     pub fn skip_pause(&mut self) {
         self.hurry = true;
     }

@@ -1,6 +1,7 @@
 //! Which events are published, and when.
 //!
-//! An event that a decision or a call causes is published at once; if it would repeat, [`Speaker::is_due`] limits it to one in five minutes.
+//! An event that a decision or a call causes is published at once; if it would repeat, [`Speaker::is_due`] limits it to one in five
+//! minutes.
 //!
 //! The events on pods that wait are queued, because one gang can have thousands of pods. There are two kinds. A PodGroup that waits gets
 //! one event on its owner for each reason and one on each gated pod, if it still waits some seconds after its reason changed. A PodGroup that

@@ -20,12 +20,14 @@ pub enum EventSubject {
 }
 
 impl From<&'static str> for EventSubject {
+    /// Returns the subject for one of the kinds that events are usually about.
     fn from(kind: &'static str) -> Self {
         Self::Known(kind)
     }
 }
 
 impl std::fmt::Display for EventSubject {
+    /// Writes the kind of the object.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Known(kind) => f.write_str(kind),

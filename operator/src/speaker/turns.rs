@@ -59,7 +59,7 @@ impl RoundRobinQueue {
         self.queued.remove(group);
     }
 
-    /// Removes every PodGroup for which `is_needed` returns false.
+    /// Removes the PodGroups for which `is_needed` returns false.
     pub(super) fn retain(&mut self, is_needed: impl FnMut(&ObjectKey) -> bool) {
         self.queued.retain(is_needed);
         self.later.retain(|(_, group)| self.queued.contains(group));

@@ -43,7 +43,7 @@ impl WaitReason {
 
 /// Why all or some pods of a PodGroup are evicted, for its condition `DisruptionTarget`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Victimhood {
+pub struct GroupDisruption {
     /// Name of the `Preemption`.
     pub plan: String,
     /// The preemptor, if there is one.
@@ -71,7 +71,7 @@ pub struct GroupFacts<'a> {
     /// The last decision.
     pub wait_reason: Option<&'a WaitReason>,
     /// Set while it is being disrupted.
-    pub victim_of: Option<&'a Victimhood>,
+    pub victim_of: Option<&'a GroupDisruption>,
     /// Why the `Preemption` of this disruption cannot be stored.
     pub unwritten: Option<&'a str>,
     /// The state of its capacity request.
@@ -144,7 +144,7 @@ pub fn has_changed(old: &PodGroupStatus, new: &PodGroupStatus) -> bool {
         || old.observed_generation != new.observed_generation
 }
 
-/// Counts the pods of a PodGroup by state.
+/// Counts the pods of a PodGroup by state, as its status has them.
 fn count(facts: &GroupFacts<'_>) -> PodCounts {
     let mut counts = PodCounts::default();
     for pod in facts.model.cluster.members(&facts.group.key) {

@@ -46,7 +46,7 @@ pub enum AnnotationChange {
 }
 
 impl AnnotationChange {
-    /// Returns the value that the annotation is to have, or `None` if it is to be removed.
+    /// Returns the value that the annotation gets, or `None` if it is removed.
     pub fn value(&self) -> Option<&str> {
         match self {
             Self::Add(value) | Self::Replace(value) => Some(value),

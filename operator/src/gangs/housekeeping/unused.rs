@@ -19,7 +19,8 @@ pub(super) struct Unused {
 }
 
 impl Housekeeping {
-    /// Updates, after a change of the PodGroup `key` or of its pods, since when it has been unused.
+    /// Updates, after a change of the PodGroup `key` or of its pods, since when no pod has referred to it. Only PodGroups that Giveway
+    /// created, and may delete, are recorded.
     pub(super) fn note_use(&mut self, model: &Model, key: &ObjectKey, record: &GroupRecord, now: Instant) {
         if !is_unused(model, key, record) {
             self.unused.since.remove(key);
@@ -29,8 +30,8 @@ impl Housekeeping {
         }
     }
 
-    /// Returns the calls that delete the PodGroups which have been unused for `after`. If a PodGroup still exists afterwards,
-    /// because the call failed or the PodGroup had just changed, its deletion is retried after the same delay.
+    /// Returns the calls that delete the PodGroups created by Giveway to which no pod has referred for `after`. If a PodGroup still exists
+    /// afterwards, because the call failed or the PodGroup had just changed, its deletion is retried after the same delay.
     pub fn delete_unused(&mut self, model: &Model, after: Duration, now: Instant) -> Vec<Command> {
         let mut commands = Vec::new();
         while self.unused.queue.front().is_some_and(|(since, _)| now.duration_since(*since) >= after) {

@@ -53,6 +53,7 @@ pub struct Metrics {
 }
 
 impl Default for Metrics {
+    /// Registers all metrics of the catalogue, without observations.
     fn default() -> Self {
         let mut registry = Registry::default();
         register_process(&mut registry, &catalogue::BUILD, env!("CARGO_PKG_VERSION"));

@@ -81,6 +81,7 @@ pub struct Queued {
 }
 
 impl Drop for Queued {
+    /// Removes the entry from its queue.
     fn drop(&mut self) {
         if let Some(entries) = self.scraped.lock().calls.get_mut(&self.queue) {
             entries.remove(&self.entry);

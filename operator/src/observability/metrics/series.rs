@@ -74,6 +74,7 @@ impl Series {
 }
 
 impl EncodeMetric for Series {
+    /// Writes the value of each set of label values in the OpenMetrics format.
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         for (labels, value) in &*self.lock() {
             if labels.is_empty() {
@@ -86,6 +87,7 @@ impl EncodeMetric for Series {
         Ok(())
     }
 
+    /// Returns whether the metric is a counter, a gauge or a histogram.
     fn metric_type(&self) -> MetricType {
         match self.about.kind {
             MetricKind::Counter => MetricType::Counter,
@@ -94,6 +96,7 @@ impl EncodeMetric for Series {
         }
     }
 
+    /// Returns true if the metric has no value yet.
     fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
