@@ -168,9 +168,9 @@ impl CertificateRotator {
         Ok(None)
     }
 
-    /// Returns how long to wait before all objects are read again: until the next step is due (`until`), but at most 10 minutes; at most 1
-    /// s if `waiting` names a webhook replica (address and problem) that does not serve an accepted certificate yet. That replica is logged
-    /// once.
+    /// Returns how long to wait before all objects are read again: until the next step is due (`until`), but at most ten minutes; at most a
+    /// second if `waiting` names a webhook replica (address and problem) that does not serve an accepted certificate yet. That replica is
+    /// logged once.
     fn wait_until_next_step(&mut self, until: Option<Timestamp>, waiting: Option<String>, now: Timestamp) -> Duration {
         if let Some(replica) = &waiting
             && self.reported != waiting

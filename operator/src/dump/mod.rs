@@ -85,7 +85,7 @@ fn section<T: Serialize>(dump: &'static str, time: &Time, items: impl ExactSizeI
     line(dump, time, Entries { total, left_out: total - entries.len(), entries })
 }
 
-/// Returns the text; of one with more than [`MOST_CHARACTERS`] characters only these, followed by `…`.
+/// Returns the text. If it has more than [`MOST_CHARACTERS`] characters, returns only these, followed by `…`.
 fn shorten(text: &str) -> Cow<'_, str> {
     shorten_to_characters(text, MOST_CHARACTERS)
 }

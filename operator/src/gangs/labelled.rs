@@ -227,9 +227,9 @@ impl LabelledGangs {
         siblings.filter_map(|sibling| Some((sibling, members(model, sibling).0?)))
     }
 
-    /// Returns a PodGroup that the PodGroup `key` replaces, while it has live bound pods: its owner has the same controller and is deleted,
-    /// or has not been read since the first pods of `key` were created. `None` if there is none, or if these pods were created more than
-    /// some seconds ago.
+    /// Returns a PodGroup that the PodGroup `key` replaces, while it has live bound pods: its owner has the same controller, and is deleted
+    /// or has not been read since the first pods of `key` were created. `None` if there is none, and always later than some seconds after
+    /// the first pods of `key` were created.
     pub fn predecessor<'a>(&'a self, model: &'a Model, key: &'a ObjectKey, now: Instant) -> Option<&'a ObjectKey> {
         let risen = self.risen.get(key).filter(|risen| now.duration_since(**risen) < SETTLES)?;
         let mut siblings = self.running_siblings(model, key);

@@ -71,7 +71,7 @@ impl Gangs {
     }
 
     /// Returns the calls to make now about PodGroups, Workloads and annotations of pods. `touched` are the PodGroups and the Workloads that
-    /// have changed. PodGroups are deleted after they were unused for `unused_for`.
+    /// have changed. PodGroups that Giveway created are deleted when no pod has referred to them for `unused_for`.
     pub fn pass(
         &mut self,
         model: &Model,

@@ -28,8 +28,8 @@ struct PreemptionMark {
 }
 
 impl Marks {
-    /// Replaces the known marks of a PodGroup by those in its status, by UID of the pod. A mark that is known stays open or closed; a new
-    /// one is open.
+    /// Replaces the known marks of preempted pods in the status of a PodGroup by `marks`, by UID of the pod. A mark that is known stays
+    /// open or closed; a new one is open.
     pub(super) fn note(&mut self, group: &ObjectKey, marks: &BTreeMap<String, PreemptedPod>) {
         let before = self.0.remove(group).unwrap_or_default();
         let marks = marks.iter().map(|(uid, PreemptedPod { name, time })| {
@@ -43,8 +43,8 @@ impl Marks {
         }
     }
 
-    /// Closes the open marks of pods that no longer exist, and returns these preemptions, by UID of the pod. Open marks of the pods in
-    /// `seen` are closed, too: the model has observed that these terminate.
+    /// Closes the open marks of preempted pods that no longer exist, and returns their preemptions, by UID of the pod. Open marks of the
+    /// pods in `seen` are closed, too: the model has observed that these terminate, and records their preemption itself.
     pub(super) fn take_preempted(
         &mut self,
         cluster: &Cluster,

@@ -16,7 +16,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Updates the entry of the pod `key` from its present state; `None` if it was removed.
+    /// Updates whether the pod `key` is pending, and of which PodGroup it is. `pod` is its present state, `None` if it was removed.
     pub(super) fn note(&mut self, key: &ObjectKey, pod: Option<&Pod>) {
         let group = pod.filter(|pod| pod.live() && !pod.bound()).map(Pod::group_key);
         if self.groups.get(key) == group.as_ref() {

@@ -39,8 +39,8 @@ fn has_unknown_group(cluster: &Cluster, namespaces: &BTreeSet<SmolStr>, key: &Ob
 }
 
 impl PodsOfUnknownGroups {
-    /// Updates the entry of the pod `key` after a change. Only a live pod with a node has one, because others cannot be victims.
-    /// `namespaces` are the known ones.
+    /// Updates whether the pod `key`, after a change, may be of an unknown PodGroup. Only a live pod with a node may, because others cannot
+    /// be victims. `namespaces` are the known ones.
     pub(super) fn note(&mut self, cluster: &Cluster, namespaces: &BTreeSet<SmolStr>, key: &ObjectKey) {
         let pod = cluster
             .pod(key)
@@ -51,7 +51,7 @@ impl PodsOfUnknownGroups {
         }
     }
 
-    /// Removes the entry of a pod that no longer exists.
+    /// Removes a pod that no longer exists.
     pub(super) fn forget(&mut self, key: &ObjectKey) {
         self.young.remove(key);
     }
