@@ -6,7 +6,7 @@ use crate::departures::plan_store::Record;
 use crate::messages::command::{Command, EvictOutcome};
 use crate::observability::metrics::catalogue;
 use crate::plans::{Advance, Flight, PlanLimits};
-use crate::status::GroupDisruption;
+use crate::status::Victimhood;
 use crate::{plans, status};
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::PlanState;
@@ -218,7 +218,7 @@ impl Arbiter {
                 self.statuses.dirty.insert(group.clone());
                 let plan = flight.plan.id.clone();
                 let (preemptor, reason) = (Some(plans::preemptor_reference(&flight)), Reason::PreemptionByScheduler);
-                self.statuses.victims.insert(group, GroupDisruption { plan, preemptor, reason, message, whole });
+                self.statuses.victims.insert(group, Victimhood { plan, preemptor, reason, message, whole });
             }
         }
     }

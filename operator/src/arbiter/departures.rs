@@ -11,7 +11,7 @@ use crate::limits::rates::ExceededLimit;
 use crate::model::Model;
 use crate::model::preempted_by_scheduler::PreemptedByScheduler;
 use crate::plans::{Flight, RemainingPods, limit_sentence};
-use crate::status::GroupDisruption;
+use crate::status::Victimhood;
 use giveway_crds::condition::Reason;
 use giveway_crds::plan::{Cause, PlanState, StoredPlan};
 use giveway_crds::pod_group::PreemptorReference;
@@ -94,7 +94,7 @@ impl Arbiter {
             _ => (None, Reason::PreemptionByScheduler),
         };
         self.statuses.dirty.insert(group.clone());
-        self.statuses.victims.insert(group, GroupDisruption { plan, preemptor, reason, message, whole: true });
+        self.statuses.victims.insert(group, Victimhood { plan, preemptor, reason, message, whole: true });
     }
 
     /// Resumes the stored departures (evictions of a disrupted PodGroup) of an earlier leader: first those with the strongest cause,

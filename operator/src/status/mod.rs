@@ -43,7 +43,7 @@ impl WaitReason {
 
 /// Why all or some pods of a PodGroup are evicted, for its condition `DisruptionTarget`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupDisruption {
+pub struct Victimhood {
     /// Name of the `Preemption`.
     pub plan: String,
     /// The preemptor, if there is one.
@@ -71,7 +71,7 @@ pub struct GroupFacts<'a> {
     /// The last decision.
     pub wait_reason: Option<&'a WaitReason>,
     /// Set while it is being disrupted.
-    pub victim_of: Option<&'a GroupDisruption>,
+    pub victim_of: Option<&'a Victimhood>,
     /// Why the `Preemption` of this disruption cannot be stored.
     pub unwritten: Option<&'a str>,
     /// The state of its capacity request.

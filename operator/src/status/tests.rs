@@ -18,7 +18,7 @@ struct Case {
     flight: Option<Flight>,
     last_plan: Option<PreemptionSummary>,
     wait_reason: Option<WaitReason>,
-    victim_of: Option<GroupDisruption>,
+    victim_of: Option<Victimhood>,
     replaced: Option<i32>,
     absent: Option<&'static str>,
     second: i64,
@@ -142,7 +142,7 @@ fn victims_of_another_namespaces_preemptor_see_only_its_kind_and_uid() {
     taken.preemptor = Preemptor::Group(ObjectKey::new("secret", "train"));
     taken.plan.preemptor.uid = "u-9".into();
     let message = victim_message(&taken, "PodGroup", 10, None);
-    case.victim_of = Some(GroupDisruption {
+    case.victim_of = Some(Victimhood {
         plan: "p1".into(),
         preemptor: Some(preemptor_reference(&taken)),
         reason: Reason::PreemptionByScheduler,
@@ -162,7 +162,7 @@ fn victims_of_another_namespaces_preemptor_see_only_its_kind_and_uid() {
 fn nothing_is_written_when_nothing_changed() {
     let mut case = Case::new().bound(&["a", "b"]);
     case.flight = Some(flight(PlanState::Evicting));
-    case.victim_of = Some(GroupDisruption {
+    case.victim_of = Some(Victimhood {
         plan: String::new(),
         preemptor: Some(preemptor("PodGroup", "x")),
         reason: Reason::PreemptionByScheduler,
@@ -300,7 +300,7 @@ fn a_plan_in_flight_is_stored_with_its_state_and_stays_as_it_ended() {
 fn a_victim_names_its_preemptor_until_it_runs_again() {
     let mut case = Case::new().bound(&["a", "b"]);
     let message = "Preempted by pod group default/x of priority 500.";
-    case.victim_of = Some(GroupDisruption {
+    case.victim_of = Some(Victimhood {
         plan: String::new(),
         preemptor: Some(preemptor("PodGroup", "x")),
         reason: Reason::PreemptionByScheduler,
@@ -328,7 +328,7 @@ fn a_victim_names_its_preemptor_until_it_runs_again() {
 fn a_victim_of_which_some_have_finished_runs_again_without_them() {
     let mut case = Case::new().bound(&["b"]);
     case.world.pod(TestPod::new("a", 100).of("g").finished("j1"));
-    case.victim_of = Some(GroupDisruption {
+    case.victim_of = Some(Victimhood {
         plan: String::new(),
         preemptor: Some(preemptor("PodGroup", "x")),
         reason: Reason::PreemptionByScheduler,
@@ -348,7 +348,7 @@ fn a_victim_of_which_some_have_finished_runs_again_without_them() {
 #[test]
 fn evictions_of_single_pods_of_a_group_set_no_disruption_target() {
     let mut case = Case::new().bound(&["a", "b"]);
-    case.victim_of = Some(GroupDisruption {
+    case.victim_of = Some(Victimhood {
         plan: String::new(),
         preemptor: Some(preemptor("Pod", "x")),
         reason: Reason::PreemptionByScheduler,

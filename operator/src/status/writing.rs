@@ -1,6 +1,6 @@
 //! Which statuses have to be written, and the state of their writes.
 
-use crate::status::GroupDisruption;
+use crate::status::Victimhood;
 use crate::status::debounce::Debounced;
 use giveway_crds::PodGroupStatus;
 use giveway_crds::plan::PreemptionSummary;
@@ -25,7 +25,7 @@ pub struct Statuses {
     /// The last plan of a PodGroup that ended, if its status does not show it yet.
     pub last_plans: BTreeMap<ObjectKey, PreemptionSummary>,
     /// PodGroups that are being disrupted.
-    pub victims: BTreeMap<ObjectKey, GroupDisruption>,
+    pub victims: BTreeMap<ObjectKey, Victimhood>,
 }
 
 impl Statuses {
