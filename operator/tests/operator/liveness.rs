@@ -169,7 +169,7 @@ fn a_process_with_an_endless_pass_releases_its_lease_and_ends() {
 fn a_standby_and_a_leader_without_lists_make_passes_while_their_watches_are_broken() {
     let standby = Leadership::new("operator-00000001", Arc::default(), tokio::sync::watch::channel(false).1);
     let broken = Watches::default();
-    broken.lists("Pod".into(), Instant::now() - LONGEST);
+    broken.list_started("Pod".into(), Instant::now() - LONGEST);
     for (leadership, watches) in [(standby, Watches::default()), (leadership("operator-00000002"), broken)] {
         let running = Running::start(leadership, watches);
         let stop = CancellationToken::new();
