@@ -291,12 +291,12 @@ fn to_pem(tag: &str, der: &[u8]) -> String {
     pem::encode_config(&pem::Pem::new(tag, der), config)
 }
 
-/// Converts an error of the library that creates certificates.
+/// Converts an error of the library that creates certificates to [`Unusable`].
 fn failed(error: rcgen::Error) -> Unusable {
     unusable(error.to_string())
 }
 
-/// Converts an error of the check that a TLS client makes: it would not accept the certificate.
+/// Converts an error of the check that a TLS client makes to [`Unusable`]: the client would not accept the certificate.
 fn not_accepted(error: rustls::Error) -> Unusable {
     unusable(format!("it would not be accepted: {error}"))
 }

@@ -198,7 +198,7 @@ impl Bans {
         self.len() < before
     }
 
-    /// Ends the bans that the plan of this name caused, because its `Preemption` was deleted. Returns true if there were any.
+    /// Ends the bans that were added because of the plan of this name, whose `Preemption` was deleted. Returns true if there were any.
     pub fn lift(&mut self, plan: &str) -> bool {
         self.retain(|ban| ban.plan != plan)
     }

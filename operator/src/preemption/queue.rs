@@ -135,8 +135,8 @@ impl PendingPreemptor {
         self.excluded_victims.extend(uids.map(|uid| (uid.clone(), until)));
     }
 
-    /// Records that the API server rejected a call for a member. Until a dry run of the call succeeds, no plan is made; the first one is
-    /// made after a delay, which doubles with each rejection.
+    /// Records that the API server rejected a call for a member. No plan is made until a dry run of this call succeeds. It is made after a
+    /// delay, which doubles with each rejection.
     pub fn record_rejection(&mut self, call: RejectedCall, now: Instant) {
         let delay = REHEARSED_AGAIN * (1 << self.rejections.min(6));
         self.rejections += 1;

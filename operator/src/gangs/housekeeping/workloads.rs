@@ -13,8 +13,8 @@ use std::time::Duration;
 pub(super) const EVERY: Duration = Duration::from_secs(1);
 
 impl Housekeeping {
-    /// Returns the call that writes the status of a Workload; `None` if it does not change, was computed less than a second ago (then a
-    /// later pass computes it), or a call is in flight.
+    /// Returns the call that writes the status of a Workload. `None` if the status does not change, if it was computed less than a second
+    /// ago (then a later pass computes it again), or if a call is in flight.
     pub(super) fn summarize(&mut self, model: &Model, workload: ObjectKey, clock: Clock) -> Option<Command> {
         let object = model.workloads.get(&workload)?;
         if self.summarized.contains_key(&workload) {
