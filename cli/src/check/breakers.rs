@@ -165,7 +165,7 @@ mod tests {
     fn the_open_breaker_of_the_cluster_is_a_failure() {
         let names = ["ml/a", "ml/b", "web/c", "web/d", "batch/e"];
         let at = |ended: &str| names.map(|name| plan(name, 1, "Cancelled", ended)).to_vec();
-        let begin = "Plans for 5 preemptors in a row evicted pods, and none of them was bound: ";
+        let begin = "Plans for 5 preemptors in a row evicted pods, and none of these preemptors was bound: ";
         let stopped = format!("{begin}no pod is evicted for any preemptor until 2026-11-21T12:05:00Z.");
         assert_eq!(found(&names, at("2026-11-21T11:55:00Z")), [(Status::Fail, stopped)]);
         let trials = format!("{begin}one plan with evictions is made at a time until one completes.");

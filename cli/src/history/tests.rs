@@ -18,7 +18,7 @@ fn stored() -> Vec<Preemption> {
                 "victims": [{"kind": "PodGroup", "namespace": "ml", "name": "train", "priority": 1000, "pods": pods(&["train-0", "train-1"])}],
                 "cost": {"budgetViolations": 0, "victimPods": 2, "victimGroups": 1}
             },
-            "status": {"state": "Evicting", "plannedAt": "2026-11-22T11:59:30Z", "message": "Evicting 2 pods for 1 pod."}
+            "status": {"state": "Evicting", "plannedAt": "2026-11-22T11:59:30Z", "message": "Evicting 2 pods, so that 1 pod fits."}
         },
         {
             "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "Preemption", "metadata": {"name": "a-1"},

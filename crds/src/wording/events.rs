@@ -10,7 +10,7 @@ use crate::plan::StoredDomain;
 
 /// Reason `Evicting`, on the preemptor: the rehearsal of a plan has succeeded. A plan with evictions has a victim and a member.
 pub fn evicting(victims: usize, members: usize) -> String {
-    format!("Evicting {} for {}.", pods(victims), pods(members))
+    format!("Evicting {}, so that {}.", pods(victims), counted(members, "pod fits", "pods fit"))
 }
 
 /// Reason `Ungating`, on the preemptor: the members fit now. A plan has a member.
@@ -26,14 +26,14 @@ pub fn group_pending(group: &str, why: &str) -> String {
 
 /// Reason `PodGroupNotFound`, on a pod of a gang by label: its PodGroup could not be created.
 pub fn group_not_created(group: &str, why: &str) -> String {
-    format!("Pod group {group} cannot be created: {why}. The pod stays gated until it can.")
+    format!("Pod group {group} cannot be created: {why}. The pod stays gated until its pod group exists.")
 }
 
 /// Reason `PodGroupNotFound`, on a pod that names a template which does not exist.
 pub fn template_not_found(group: &ObjectKey, workload: &str, template: &str) -> String {
     let ObjectKey { namespace, name } = group;
     format!(
-        "Pod group {name} does not exist and cannot be created: workload {workload} with a template {template} was not found in namespace {namespace}. The pod waits until there is one."
+        "Pod group {name} does not exist and cannot be created: workload {workload} with a template {template} was not found in namespace {namespace}. The pod waits until there is such a Workload."
     )
 }
 
@@ -85,10 +85,10 @@ pub fn partial_gang_evicted_later(limit: Sentence) -> Sentence {
     Sentence::from("The gang is partially scheduled, and its pods are evicted later: ").then(limit)
 }
 
-/// Returns the beginning of a sentence that names the critical add-on; without its name for `None`.
+/// Returns the part of a sentence that names the critical add-on; without its name for `None`.
 fn addon(addon: Option<NamedPreemptor<'_>>) -> Sentence {
     match addon {
-        Some(addon) => addon.after("critical add-on ".into()),
+        Some(addon) => addon.after(Sentence::default()).text(", a critical add-on,"),
         None => "the critical add-on".into(),
     }
 }
@@ -165,18 +165,18 @@ pub fn authority_created(why: &str) -> String {
 /// Reason `AuthorityCreated`, on a Secret: the next certificate authority, which signs after `seconds`.
 pub fn next_authority_created(why: &str, seconds: i64) -> String {
     format!(
-        "A new certificate authority was created for the webhook: {why}. It signs once API servers trust it, {seconds} s after it was announced to them."
+        "A new certificate authority was created for the webhook: {why}. The operator adds it to the webhooks' caBundle, and signs certificates with it {seconds} s later, when all API servers trust it."
     )
 }
 
 /// Reason `CertificateUnusable`, on a Secret: API servers trust another certificate authority than the stored one.
 pub fn authority_not_trusted() -> &'static str {
-    "The stored certificate authority is not the one that API servers trust: it is announced to them before it signs."
+    "The stored certificate authority is not in the webhooks' caBundle, so API servers do not trust it. The operator adds it there before it signs certificates with it."
 }
 
 /// Reason `AuthorityChanged`, on a Secret: the next certificate authority signs the webhook's certificates now.
 pub fn authority_signs() -> &'static str {
-    "The new certificate authority signs from now on."
+    "The new certificate authority signs the webhook's certificates from now on."
 }
 
 /// Reason `CertificateRenewed`, on a Secret: the webhook has a new certificate, because of `why`.

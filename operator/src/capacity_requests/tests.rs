@@ -132,7 +132,8 @@ fn each_member_has_a_placeholder_and_the_capacity_exists_when_all_are_bound() {
     scene.placeholder("g0", Some("n1"));
     scene.placeholder("g1", None);
     assert!(scene.pass(Some(CapacityNeed::Postponed), 1).is_empty());
-    let words = "Capacity for 2 pods is requested from the cluster autoscaler by 2 placeholders, of which 1 is bound.";
+    let words =
+        "Capacity for 2 pods is requested from the cluster autoscaler by 2 placeholder pods, of which 1 is bound.";
     assert_eq!(scene.reason(), (Reason::CapacityRequested, words));
     // A placeholder that is not needed any more is deleted; all of them are deleted when the gang is not pending.
     scene.placeholder("gone", Some("n1"));
@@ -151,7 +152,7 @@ fn placeholders_reserve_insufficient_capacity_for_a_limited_time() {
     assert_eq!(scene.pass(Some(CapacityNeed::Capacity), 600).len(), 2, "both are removed");
     let (reason, message) = scene.reason();
     assert_eq!(reason, Reason::CapacityFailed);
-    assert!(message.contains("1 of 2 placeholders was bound after 10 minutes"), "{message}");
+    assert!(message.contains("within 10 minutes only 1 of 2 placeholder pods got a node"), "{message}");
 }
 
 #[test]
@@ -175,11 +176,15 @@ fn no_capacity_is_requested_for_a_too_large_gang_or_if_placeholders_would_preemp
         scene.world.pod(TestPod::new(name, 10).of("g").gated());
     }
     assert!(scene.pass(Some(CapacityNeed::Postponed), 0).is_empty());
-    assert!(scene.reason().1.contains("5 pods wait, and capacity is requested for at most 4 "), "{:?}", scene.reason());
+    assert!(
+        scene.reason().1.contains("5 pods are pending, and the operator's flag --provisioning-limit allows at most 4."),
+        "{:?}",
+        scene.reason()
+    );
     let mut scene = Scene::new(ProvisioningMethod::Placeholder);
     scene.world.class(json!({"metadata": {"name": "high"}, "value": 10, "preemptionPolicy": "PreemptLowerPriority"}));
     assert!(scene.pass(Some(CapacityNeed::Postponed), 0).is_empty());
-    assert!(scene.reason().1.contains("a priority class that is not managed"), "{:?}", scene.reason());
+    assert!(scene.reason().1.contains("the priority class of the pods is not managed"), "{:?}", scene.reason());
 }
 
 #[test]

@@ -429,7 +429,7 @@ mod tests {
         let step = later(60);
         let (name, last) = &step.ended[0];
         assert_eq!((name.as_str(), last.state.as_str()), ("ghost", "Cancelled"));
-        assert_eq!(last.message, "No decision belongs to this plan; no pod is evicted for it.");
+        assert_eq!(last.message, "The operator did not make or resume this plan; no pod is evicted for it.");
     }
 
     #[test]

@@ -159,7 +159,7 @@ fn the_other_pods_are_evicted_after_the_departure_was_stored() {
     assert!(!run.departures.has_departure_of(&world.key("low")));
     let record = PreemptionStatus { state: PlanState::Evicting, message: words.into(), ..PreemptionStatus::default() };
     run.store.answered(&id, record, Ok(()), now);
-    assert_eq!(run.stored(now), ["Completed: None of the 2 pods is left."]);
+    assert_eq!(run.stored(now), ["Completed: The 2 pods that this Preemption evicts have terminated."]);
 }
 
 #[test]
@@ -283,8 +283,7 @@ fn what_a_cancelled_plan_leaves_is_evicted_like_its_victims() {
     let (world, mut run, now) = (world(), Run::default(), Instant::now());
     assert!(run.rest(&world, &rest(&world, ["gone"]), now).is_none(), "no pod is left");
     run.rest(&world, &rest(&world, ["l2", "l3"]), now);
-    let words = "Preempted by plan p-1, which was cancelled after it evicted a part of PodGroup default/low: \
-                 2 pods of it are still evicted.";
+    let words = "Preempted by plan p-1, which was cancelled after it evicted a part of PodGroup default/low, so its 2 remaining pods are evicted too.";
     assert_eq!(run.stored(now), [format!("PartiallyDisrupted Evicting: {words}")]);
     assert_eq!(run.evictions(&world, now), ["l2 force", "l3 force"]);
     let Some(Command::Evict(call)) = run.pass(&world, now + Duration::from_secs(9)).commands.pop() else { return };

@@ -43,7 +43,6 @@ pub fn effect(flight: &Flight) -> PlanEffect<'_> {
     let (plan, cost) = (&flight.plan, &flight.plan.cost);
     let addon = flight.rescue.as_ref().map(|rescue| AddonStep {
         node: flight.members.first().map_or("", |member| &member.node),
-        number: rescue.step.number(),
         means: rescue.step.means(),
     });
     PlanEffect {

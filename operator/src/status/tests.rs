@@ -184,7 +184,7 @@ fn a_group_without_pods_says_how_many_it_needs() {
 fn members_with_a_gate_of_another_component_are_counted_separately() {
     let mut case = Case::new();
     case.world.pod(TestPod::new("a", 100).of("g").spec("schedulingGates", json!([{"name": "example.com/quota"}])));
-    let words = "False WaitingForPods: 2 pods needed, 0 exist and 1 does not count, it has a scheduling gate of another component.";
+    let words = "False WaitingForPods: 2 pods needed, 0 exist; 1 more does not count because it has a scheduling gate of another component.";
     assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);
 }
 
@@ -201,11 +201,11 @@ fn a_group_within_one_rack_names_it_and_one_in_two_racks_says_so() {
     let group = case.world.model.cluster.group(&ObjectKey::new("default", "g")).unwrap();
     assert_eq!(
         contradiction(&case.world.model.cluster, group).unwrap(),
-        "Its pods cannot be within one value of rack: pod a is in r1, pod b asks for r2 in its nodeSelector."
+        "The pods of the group cannot all be on nodes with one value of label rack: pod a is in r1, pod b asks for r2 in its nodeSelector."
     );
     case.world.pod(TestPod::new("b", 100).of("g").on("n2").ready());
     let status = case.status();
-    let words = "True Scheduled: 2 pods have a node, 2 needed. Its pods cannot be within one value of rack: pod a is in \
+    let words = "True Scheduled: 2 pods have a node, 2 needed. The pods of the group cannot all be on nodes with one value of label rack: pod a is in \
                  r1, pod b is in r2.";
     assert_eq!(says(&status, types::INITIALLY_SCHEDULED), words);
     case.world.node("n2", 4);
@@ -235,7 +235,7 @@ fn a_group_that_waits_for_terminating_pods_is_not_reported_as_preempting() {
     let words = "False Ungating: Capacity for 1 pod is being reserved. No pod is evicted.";
     assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);
     case.world.pod(TestPod::new("old", 10).on("n1").terminating());
-    let words = "False WaitingForTermination: 1 pod fits once 1 terminating pod there is deleted. No pod is \
+    let words = "False WaitingForTermination: 1 pod fits once 1 pod that already terminates has been deleted. No pod is \
                  evicted.";
     assert_eq!(says(&case.status(), types::INITIALLY_SCHEDULED), words);
 }
@@ -272,7 +272,7 @@ fn a_scheduled_group_that_lost_its_pods_says_so() {
     let status = case.store();
     assert_eq!(
         says(&status, types::INITIALLY_SCHEDULED),
-        "True Scheduled: Was scheduled. Now 1 pod has a node, 2 needed."
+        "True Scheduled: The PodGroup was scheduled before. Now 1 pod has a node, 2 needed."
     );
 }
 
@@ -392,7 +392,7 @@ fn members_below_their_group_are_counted_by_their_state_with_a_remedy() {
     );
     assert_eq!(
         says(&status, types::INITIALLY_SCHEDULED),
-        "False WaitingForPods: 2 pods needed, 2 exist and 2 do not count, their priority is below the group's."
+        "False WaitingForPods: 2 pods needed, 2 exist; 2 more do not count because their priority is below the group's."
     );
 }
 
@@ -541,7 +541,7 @@ fn a_workload_tells_how_many_of_its_groups_are_scheduled_and_which_one_waits() {
     }
     let (counts, one) = found(&world);
     assert_eq!((counts.total, counts.scheduled, counts.pending), (2, 1, 1));
-    assert_eq!(one, "False WaitingForPods: 1 of 2 pod groups is scheduled. b is pending (Unschedulable).");
+    assert_eq!(one, "False WaitingForPods: 1 of 2 pod groups is scheduled. Pod group b is pending (Unschedulable).");
 }
 
 /// Returns the first sentence about a plan that places this number of members and evicts this number of pods.
@@ -568,11 +568,11 @@ fn status_in_flight(members: usize, victims: usize, state: PlanState) -> String 
 fn the_message_about_a_plan_in_flight_agrees_with_its_numbers() {
     assert_eq!(
         status_in_flight(1, 1, PlanState::Evicting),
-        "False WaitingForPreemption: 1 pod waits for capacity: 0 of 1 victim has terminated. It starts when it has."
+        "False WaitingForPreemption: 1 pod waits for capacity: 0 of 1 victim has terminated. The pod starts when the victim has terminated."
     );
     assert_eq!(
         status_in_flight(2, 2, PlanState::Evicting),
-        "False WaitingForPreemption: 2 pods wait for capacity: 0 of 2 victims have terminated. They start together when all have."
+        "False WaitingForPreemption: 2 pods wait for capacity: 0 of 2 victims have terminated. The pods start together when all victims have terminated."
     );
     assert_eq!(
         status_in_flight(1, 1, PlanState::Ungating),

@@ -11,7 +11,7 @@ use std::time::Duration;
 const FIVE: [&str; 5] = ["n1", "n2", "n3", "n4", "n5"];
 /// The namespaces of the five gangs: of each at most two count for the cluster.
 const TEAMS: [&str; 5] = ["team-a", "team-a", "team-b", "team-b", "team-c"];
-const WHY: &str = "Plans for 5 preemptors in a row evicted pods, and none of them was bound.";
+const WHY: &str = "Plans for 5 preemptors in a row evicted pods, and none of these preemptors was bound.";
 
 fn seconds(number: u64) -> Duration {
     Duration::from_secs(number)
@@ -128,8 +128,7 @@ fn a_namespace_in_which_all_preemptors_fail_stops_no_evictions_for_other_namespa
     assert_eq!(driven.evicted().len(), 5, "{:#?}", driven.stored());
     for group in ["own", "train-n1"] {
         let message = driven.condition(group, SCHEDULED);
-        let begin = "False CircuitBreakerOpen: Plans for 5 preemptors of this namespace in a row evicted pods, and none of them was \
-                     bound. No pod is evicted for any preemptor of the namespace until 2027-01-15T08:10:00Z: ";
+        let begin = "False CircuitBreakerOpen: Plans for 5 preemptors of this namespace in a row evicted pods, and none of these preemptors was bound. No pod is evicted for any preemptor of the namespace until 2027-01-15T08:10:00Z: ";
         assert!(message.starts_with(begin), "{message}");
     }
     driven.submit_in("team-b", "n6", "other", 1_000);
@@ -207,7 +206,7 @@ fn after_five_preemptors_in_a_row_no_pod_is_evicted_for_any_preemptor_until_a_tr
     driven.run(seconds(300));
     assert_eq!(driven.evicted().len(), 6, "one at a time: {:#?}", driven.stored());
     let message = driven.condition("train-n1", SCHEDULED);
-    let next = "One plan with evictions is made at a time until one completes: this preemptor is considered after the current one";
+    let next = "One plan with evictions is made at a time until one completes: this preemptor is considered after the current plan";
     assert!(message.starts_with(&format!("False CircuitBreakerOpen: {WHY} {next}")), "{message}");
     driven.terminate();
     driven.settle();

@@ -85,7 +85,7 @@ fn a_new_leader_evicts_the_rest_of_a_group_when_the_budget_that_refused_allows_i
     // A refused eviction is retried after a delay.
     driven.run(Duration::from_secs(10));
     assert_eq!(driven.evicted(), ["db-1", "db-2"]);
-    assert_eq!(driven.stored(), ["MemberPreempted Completed: None of the 2 pods is left."]);
+    assert_eq!(driven.stored(), ["MemberPreempted Completed: The 2 pods that this Preemption evicts have terminated."]);
 }
 
 #[test]

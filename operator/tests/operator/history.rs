@@ -62,7 +62,7 @@ fn a_condition_says_whether_the_observed_plan_is_stored_and_a_status_names_only_
     driven.skip(Duration::from_secs(5));
     let observes =
         "False Observing: Giveway observes and evicts no pods: it would evict 1 pod of priority 1 or less for 1 pod.";
-    let later = " No Preemption is stored for it yet: Giveway stores at most 60 per minute while it observes.";
+    let later = " No Preemption is stored for this plan yet: Giveway stores at most 60 per minute while it observes.";
     let condition = |driven: &Driven, group: &str| driven.condition(group, "PodGroupInitiallyScheduled");
     assert_eq!(condition(&driven, "g0000"), observes);
     assert_eq!(condition(&driven, "g1499"), format!("{observes}{later}"));

@@ -183,7 +183,7 @@ fn a_deleted_preemption_cancels_its_plan_at_every_stage() {
         go_on(&mut driven);
         let further = &driven.evictions()[before..];
         assert!(further.iter().all(|eviction| eviction.plan != plan), "{stage:?}: {further:?}");
-        let event = "PodGroup default/train Cancelled: Its Preemption was deleted.".to_owned();
+        let event = "PodGroup default/train Cancelled: The Preemption of the plan was deleted.".to_owned();
         assert!(driven.events.contains(&event), "{stage:?}: {:#?}", driven.events);
         if stage == Stage::FirstEviction {
             let rest = further.iter().find(|eviction| eviction.pod == "a-1").map(|eviction| eviction.plan.clone());

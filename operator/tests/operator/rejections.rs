@@ -197,7 +197,9 @@ fn a_rejected_victim_is_left_out_although_the_history_keeps_no_preemption() {
 
 /// Returns the end of the condition of a PodGroup whose evictions wait because their `Preemption` cannot be stored.
 fn not_stored() -> String {
-    format!(" No pod is evicted until the Preemption is stored, which is retried: {WORDS}")
+    format!(
+        " No pod is evicted until the Preemption can be stored, which the operator retries. The last answer: {WORDS}"
+    )
 }
 
 #[test]

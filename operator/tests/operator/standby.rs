@@ -53,7 +53,11 @@ fn a_departure_is_continued_once_although_the_standby_observed_the_preemption() 
     driven.terminate();
     driven.run(seconds(5));
     assert_eq!(driven.evicted(), ["db-1", "db-2"]);
-    assert_eq!(driven.stored(), ["MemberPreempted Completed: None of the 2 pods is left."], "no second departure");
+    assert_eq!(
+        driven.stored(),
+        ["MemberPreempted Completed: The 2 pods that this Preemption evicts have terminated."],
+        "no second departure"
+    );
 }
 
 #[test]

@@ -133,7 +133,7 @@ async fn plan_predicts_the_victims_of_a_critical_add_on_and_why_explains_each_st
     // After the eviction `why` explains both the add-on and its victim.
     let parts = [
         "Completed: plan ",
-        "It was bound to node node-000; 1 of 1 pod was evicted.",
+        "The critical add-on was bound to node node-000; 1 of 1 pod was evicted.",
         "For a critical add-on: Step 2:",
     ];
     why(&reader, "dns", "kube-system", &parts).await;

@@ -42,7 +42,9 @@ async fn a_gang_in_back_off_is_bound_to_a_new_node_immediately() {
     })
     .await;
     assert!(
-        words.starts_with("Its Preemption was deleted. Capacity that becomes free is used at once; the next plan"),
+        words.starts_with(
+            "The Preemption of the plan was deleted. Capacity that becomes free is used at once; the next plan"
+        ),
         "{words}"
     );
     let (_, time) = words.trim_end_matches('.').rsplit_once(" at ").unwrap();

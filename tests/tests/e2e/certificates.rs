@@ -231,7 +231,7 @@ async fn no_admission_fails_while_authority_and_certificate_are_rotated_repeated
         world.kubectl(&["get", "events", "-n", NAMESPACE, "-o", "jsonpath={.items[*].message}"]).await.unwrap();
     for text in [
         "ca.crt cannot be used: its certificate and its key cannot be used together",
-        "The new certificate authority signs from now on.",
+        "The new certificate authority signs the webhook's certificates from now on.",
         "The webhook's certificate was renewed: there is none.",
     ] {
         assert!(events.contains(text), "no event says {text:?}: {events}");

@@ -138,7 +138,7 @@ async fn a_new_leader_evicts_the_remaining_pods_when_the_budget_that_refused_all
         if now.state == PlanState::Completed { Ok(now.message) } else { Err(format!("{now:?}")) }
     })
     .await;
-    assert_eq!(message, "None of the 2 pods is left.");
+    assert_eq!(message, "The 2 pods that this Preemption evicts have terminated.");
     world.check_promises().await;
 }
 

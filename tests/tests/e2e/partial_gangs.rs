@@ -179,7 +179,7 @@ async fn a_partially_scheduled_gang_without_a_controller_is_not_evicted() {
     deny_binding_of_second_pod(&world, &nodes[0]).await;
     let train = world.gang("train", 2).create().await;
     let words = train.wait_event("PartiallyScheduled", MINUTE).await;
-    assert!(words.contains("They are not evicted, because pod train-"), "{words}");
+    assert!(words.contains("The bound pods are not evicted, because pod train-"), "{words}");
     assert!(words.contains("has no controller that would replace it: delete the pods yourself."), "{words}");
     assert_eq!(world.audit().await.evicted().len(), 0);
     train.delete().await;

@@ -243,7 +243,8 @@ async fn placeholders_request_nodes_for_a_gang_without_evictions() {
     let low = world.fill(&nodes).priority("low").singles().await;
     let late = world.gang("train", 8).priority("high").spec(|spec| spec.preemption_delay_seconds = Some(600));
     let gang = late.create().await;
-    expect_condition(&gang, CAPACITY_REQUESTED, "True CapacityRequested", "placeholders, of which 0 are bound.").await;
+    expect_condition(&gang, CAPACITY_REQUESTED, "True CapacityRequested", "placeholder pods, of which 0 are bound.")
+        .await;
     autoscale(&world, &gang, 2).await;
     wait_placeholders_removed(&world).await;
     expect_condition(&gang, CAPACITY_REQUESTED, "False CapacityNotNeeded", "").await;
@@ -351,7 +352,13 @@ async fn only_the_operator_creates_placeholders_and_it_creates_no_other_pods() {
     // kube-scheduler would preempt for placeholders of this class.
     world.class("plain", 20).create().await;
     let plain = world.gang("plain", 4).cpu(2).priority("plain").create().await;
-    expect_condition(&plain, CAPACITY_REQUESTED, "False CapacityFailed", "a priority class that is not managed").await;
+    expect_condition(
+        &plain,
+        CAPACITY_REQUESTED,
+        "False CapacityFailed",
+        "the priority class of the pods is not managed",
+    )
+    .await;
     victim.wait_running(MINUTE).await;
     gang.delete().await;
     plain.delete().await;

@@ -180,7 +180,7 @@ async fn with_the_group_created_after_its_pods(scene: &mut Scene) {
         "2 pods are never ungated and not counted: priority 10 is below the group's, 1000, and a PodGroup does not raise the priority of its pods. To start, delete them and create them again with class high or without a class.",
     )
     .await;
-    let waits = "2 pods needed, 0 exist and 2 do not count, their priority is below the group's.";
+    let waits = "2 pods needed, 0 exist; 2 more do not count because their priority is below the group's.";
     expect_condition(&late, INITIALLY_SCHEDULED, "False WaitingForPods", waits).await;
     scene.preempt_for_gang_of_its_own_class("first").await;
     for pod in &late.pods {

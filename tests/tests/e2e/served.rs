@@ -297,7 +297,7 @@ async fn in_namespaces_without_groups_pods_start_individually_and_preempt_no_pod
     let nodes = world.nodes(1).cpus(4).create().await;
     FillBuilder::new(world.kit(), &nodes).priority("low").cpu(2).singles().await[0].delete().await;
     let loose = GroupBuilder::new(strange.clone(), "loose", 4).priority("high").create().await;
-    let words = "Giveway serves no groups in namespace strange: its pods start one by one.";
+    let words = "Giveway serves no groups in namespace strange: pods there start one by one. An administrator chooses the namespaces (chart value namespaces.selector).";
     expect_condition(&loose, INITIALLY_SCHEDULED, "False NotServed", words).await;
     wait_for("two of the four pods are bound", MINUTE, async || {
         let bound =

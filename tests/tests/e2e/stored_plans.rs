@@ -227,7 +227,7 @@ async fn an_administrator_cancels_a_plan_by_deleting_its_preemption() {
     assert!(said.contains("field is immutable: a plan is made once"), "{said}");
     Api::<Preemption>::all(world.client()).delete(&plan.id, &DeleteParams::default()).await.unwrap();
     let message = gang.wait_event("Cancelled", MINUTE).await;
-    assert_eq!(message, "Its Preemption was deleted.");
+    assert_eq!(message, "The Preemption of the plan was deleted.");
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     world.check_promises().await;
 }

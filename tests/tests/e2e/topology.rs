@@ -353,7 +353,7 @@ async fn a_gang_follows_the_node_selector_of_a_member_and_two_selectors_are_unsc
         pod.node_selector(RACK, rack).create().await;
     }
     let message = split.wait_condition(INITIALLY_SCHEDULED, "False", "Unschedulable", MINUTE).await;
-    let why = "Its pods cannot be within one value of example.com/rack: pod split-a asks for r1 in its nodeSelector, pod \
+    let why = "The pods of the group cannot all be on nodes with one value of label example.com/rack: pod split-a asks for r1 in its nodeSelector, pod \
     split-b asks for r2 in its nodeSelector.";
     assert!(message.starts_with("2 pods needed, 1 fits now.") && message.contains(why), "{message}");
     split.wait_event("Unschedulable", MINUTE).await;

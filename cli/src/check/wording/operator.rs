@@ -118,7 +118,7 @@ pub(in crate::check) fn breaker_of_cluster(preemptors: usize, until: Option<Time
         None => "one plan with evictions is made at a time until one completes".to_owned(),
     };
     let count = counted(preemptors, "preemptor", "preemptors");
-    let message = format!("Plans for {count} in a row evicted pods, and none of them was bound: {effect}.");
+    let message = format!("Plans for {count} in a row evicted pods, and none of these preemptors was bound: {effect}.");
     Finding::fail("breakers", message, CLOSE_BREAKER)
 }
 

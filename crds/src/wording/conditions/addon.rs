@@ -31,17 +31,20 @@ pub fn deleted(pod: &ObjectKey, evictions: AddonEvictions) -> String {
 
 /// Completed: the add-on was bound to the node of the plan.
 pub fn bound(node: &str, evictions: AddonEvictions) -> String {
-    format!("It was bound to node {node}; {}.", evictions.words())
+    format!("The critical add-on was bound to node {node}; {}.", evictions.words())
 }
 
 /// Cancelled: the add-on was bound to this node, which is not that of the plan.
 pub fn bound_elsewhere(node: &str, evictions: AddonEvictions) -> String {
-    format!("kube-scheduler bound it to node {node} instead; {}.", evictions.words())
+    format!(
+        "kube-scheduler bound the critical add-on to node {node}, not to the node of the plan; {}.",
+        evictions.words()
+    )
 }
 
 /// Failed: the add-on was not bound within the time limit, which is longer than a minute.
 pub fn not_bound(node: &str, minutes: u64) -> String {
-    format!("The scheduler did not bind it to node {node} in {minutes} minutes.")
+    format!("kube-scheduler did not bind the critical add-on to node {node} within {minutes} minutes.")
 }
 
 /// Failed: the taint that reserves the node could not be added. `tries` is not 0.
@@ -56,7 +59,7 @@ pub fn taint_failed(pod: &ObjectKey, uid: &str, tries: u32) -> Sentence {
 /// Lease.
 pub fn scheduler_may_be_down(seconds: u64, lease: &ObjectKey) -> String {
     format!(
-        "Waits for {seconds} s. No pod is evicted for it, because kube-scheduler may be down: its Lease {lease} is not renewed, and it has not decided about any pod since."
+        "The critical add-on has been pending for {seconds} s. No pod is evicted for it, because kube-scheduler may be down: its Lease {lease} is not renewed, and it has not decided about any pod since."
     )
 }
 
@@ -73,6 +76,6 @@ pub fn fits_after_termination(node: &str) -> String {
 /// Reason `CriticalAddonUnschedulable`: a node still has the taint for another add-on.
 pub fn taint_stays(node: &str, uid: &str, error: &str) -> String {
     format!(
-        "No pod is evicted for it yet: node {node} was kept for an earlier critical add-on, and its taint CriticalAddonsOnly={uid}:NoSchedule cannot be removed: {error}"
+        "No pod is evicted for this critical add-on yet: node {node} was kept for an earlier critical add-on, and its taint CriticalAddonsOnly={uid}:NoSchedule cannot be removed: {error}"
     )
 }

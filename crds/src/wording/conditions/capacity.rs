@@ -1,6 +1,6 @@
 //! The condition `CapacityRequested` of a PodGroup.
 
-use crate::wording::{counted, part_of, pods};
+use crate::wording::{counted, pods};
 
 /// How far a ProvisioningRequest is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,14 +31,14 @@ pub fn placeholders(members: usize, bound: usize) -> String {
     format!(
         "Capacity for {} is requested from the cluster autoscaler by {}, of which {} bound.",
         pods(members),
-        counted(members, "placeholder", "placeholders"),
+        counted(members, "placeholder pod", "placeholder pods"),
         counted(bound, "is", "are")
     )
 }
 
 /// Reason `CapacityFailed`: an attempt has failed, for the reason of one of the next two functions, and is repeated.
 pub fn failed(why: &str, again: k8s_openapi::jiff::Timestamp) -> String {
-    format!("The cluster autoscaler added no capacity: {why}. The request is repeated at {again}.")
+    format!("The cluster autoscaler did not add enough capacity: {why}. The request is repeated at {again}.")
 }
 
 /// Why an attempt with a ProvisioningRequest has failed: `why` has the words of the autoscaler.
@@ -46,10 +46,10 @@ pub fn request_failed(request: &str, why: &str) -> String {
     format!("ProvisioningRequest {request}: {}", why.trim_end_matches('.'))
 }
 
-/// Why an attempt with placeholder pods has failed: `bound` of the `members` placeholders were bound after `minutes`.
+/// Why an attempt with placeholder pods has failed: only `bound` of the `members` placeholders were bound within `minutes`.
 pub fn placeholders_not_bound(bound: usize, members: usize, minutes: u64) -> String {
-    let were = part_of(bound, members, ("placeholder", "placeholders"), ("was", "were"));
-    format!("{were} bound after {minutes} minutes")
+    let all = counted(members, "placeholder pod", "placeholder pods");
+    format!("within {minutes} minutes only {bound} of {all} got a node")
 }
 
 /// Why no capacity is requested from the cluster autoscaler.
@@ -77,18 +77,18 @@ pub enum NotAsked {
 pub fn not_asked(why: NotAsked) -> String {
     let why = match why {
         NotAsked::TooMany { members, limit } => format!(
-            "{}, and capacity is requested for at most {limit} (flag --provisioning-limit)",
-            counted(members, "pod waits", "pods wait")
+            "{} pending, and the operator's flag --provisioning-limit allows at most {limit}",
+            counted(members, "pod is", "pods are")
         ),
         NotAsked::TooManySets { sets, most } => {
-            format!("its pods have {sets} different sets of requirements, and a request can have at most {most}")
+            format!("the pods have {sets} different sets of requirements, and a ProvisioningRequest can have at most {most}")
         }
         NotAsked::ClassNotManaged => {
-            "kube-scheduler would preempt other pods for placeholders of a priority class that is not managed; `kubectl giveway adopt` makes it managed"
+            "the priority class of the pods is not managed, so kube-scheduler would preempt other pods for placeholder pods; `kubectl giveway adopt` makes the class managed"
                 .to_owned()
         }
     };
-    format!("The cluster autoscaler is not asked: {why}.")
+    format!("The cluster autoscaler is not asked for capacity: {why}.")
 }
 
 /// `CapacityRequested=False`, reason `CapacityNotNeeded`: the request for capacity was withdrawn.

@@ -2,7 +2,7 @@
 
 use super::plan::NamedPreemptor;
 use crate::object_key::ObjectKey;
-use crate::wording::{Sentence, agree, counted, part_of, pods};
+use crate::wording::{Sentence, counted, part_of};
 
 /// The beginning of every message with which Giveway marks a victim. kube-scheduler writes the same reason with other messages.
 pub const OURS: &str = "Preempted by ";
@@ -56,9 +56,9 @@ pub(in crate::wording) fn others_are(count: usize) -> String {
 /// Written on a PodGroup in mode `PodGroup` and on its `remaining` pods that plan `plan` had not evicted when it was cancelled. They are
 /// evicted too.
 pub fn partially_disrupted(plan: &str, group: &ObjectKey, remaining: usize) -> String {
-    let (pods, are) = (pods(remaining), agree(remaining, "is", "are"));
+    let pods = counted(remaining, "remaining pod is", "remaining pods are");
     format!(
-        "{OURS}plan {plan}, which was cancelled after it evicted a part of PodGroup {group}: {pods} of it {are} still evicted."
+        "{OURS}plan {plan}, which was cancelled after it evicted a part of PodGroup {group}, so its {pods} evicted too."
     )
 }
 
@@ -97,7 +97,7 @@ pub fn partially_scheduled(gang: PartialGangFacts<'_>, remedy: PartialGangRemedy
             "All its ungated pods are evicted, so that the pods that replace them start together.".to_owned()
         }
         PartialGangRemedy::NoController(pod) => format!(
-            "They are not evicted, because pod {pod} has no controller that would replace it: delete the pods yourself."
+            "The bound pods are not evicted, because pod {pod} has no controller that would replace it: delete the pods yourself."
         ),
         PartialGangRemedy::NotPermitted(why) => format!("Its pods are not evicted: {why}."),
     };
@@ -117,19 +117,19 @@ pub fn own_plan_ends_for_plan() -> &'static str {
 /// The last message of a departure whose pods, `total` in number, have all terminated. A departure without pods has another end.
 pub fn no_pod_left(total: usize) -> String {
     match total {
-        1 => "No pod is left.".to_owned(),
-        total => format!("None of the {total} pods is left."),
+        1 => "The pod that this Preemption evicts has terminated.".to_owned(),
+        total => format!("The {total} pods that this Preemption evicts have terminated."),
     }
 }
 
 /// The end of a departure whose pods are evicted by another one, which is also the end of one without pods.
 pub fn evicted_by_another() -> &'static str {
-    "Another Preemption evicts its pods."
+    "Another Preemption evicts the pods of this one."
 }
 
 /// The end of a departure whose `Preemption` was deleted before it evicted a pod.
 pub fn departure_deleted() -> &'static str {
-    "Its Preemption was deleted before a pod was evicted."
+    "The Preemption was deleted before a pod was evicted."
 }
 
 /// Returns the subject and verb of a sentence about the pods of a departure that were not evicted: `2 of 8 pods are`.
@@ -147,7 +147,7 @@ pub fn rest_protected(remaining: usize, total: usize, why: &str) -> String {
 /// evicted.
 pub fn enough_bound(remaining: usize, total: usize) -> String {
     let are = left_are(remaining, total);
-    format!("{are} not evicted, because the PodGroup has as many bound pods as it needs again.")
+    format!("{are} not evicted, because the PodGroup again has as many bound pods as it needs.")
 }
 
 /// The end of a departure that has evicted no pod: evictions are switched off. `why` says by what.

@@ -18,7 +18,9 @@ pub fn limit_is_zero(limit: &str) -> String {
 
 /// Reason `NotServed`: Giveway serves no groups in this namespace.
 pub fn not_served(namespace: &str) -> String {
-    format!("Giveway serves no groups in namespace {namespace}: its pods start one by one.")
+    format!(
+        "Giveway serves no groups in namespace {namespace}: pods there start one by one. An administrator chooses the namespaces (chart value namespaces.selector)."
+    )
 }
 
 /// Reason `PartiallyScheduled`: the pods of a partially scheduled gang were evicted a short while ago.
@@ -42,7 +44,7 @@ pub fn reserved_for_successor(node: &str, predecessor: Option<&ObjectKey>, until
         None => "a PodGroup of another namespace".to_owned(),
     };
     format!(
-        "Its pods fit on node {node}, where capacity is reserved until {until} for the successor of {predecessor}, whose pods were deleted."
+        "The pods fit on node {node}, but capacity there is reserved until {until} for the PodGroup that replaces {predecessor}, whose pods were deleted."
     )
 }
 
@@ -99,7 +101,7 @@ impl SharedBreakerFacts {
     /// Returns the clause that says why the shared breaker is open: how many plans failed in a row.
     fn reason(self) -> String {
         let (preemptors, of) = (self.preemptors, if self.of_namespace { " of this namespace" } else { "" });
-        format!("Plans for {preemptors} preemptors{of} in a row evicted pods, and none of them was bound.")
+        format!("Plans for {preemptors} preemptors{of} in a row evicted pods, and none of these preemptors was bound.")
     }
 
     /// Returns the phrase ` of the namespace`, or an empty text for the breaker of the whole cluster.
@@ -127,13 +129,14 @@ pub enum BreakerTurn {
 
 /// Reason `CircuitBreakerOpen`: one plan with evictions is made at a time.
 pub fn shared_breaker_half_open(breaker: SharedBreakerFacts, turn: BreakerTurn) -> String {
-    let (reason, of) = (breaker.reason(), breaker.of());
+    let reason = breaker.reason();
+    let of = if breaker.of_namespace { " for preemptors of the namespace" } else { "" };
     let next = match turn {
         BreakerTurn::After(time) => format!("this preemptor is considered after {time}"),
-        BreakerTurn::AfterCurrent => "this preemptor is considered after the current one".to_owned(),
+        BreakerTurn::AfterCurrent => "this preemptor is considered after the current plan".to_owned(),
     };
     format!(
-        "{reason} One plan with evictions{of} is made at a time until one completes: {next}, and capacity that becomes free is used at once."
+        "{reason} One plan with evictions is made at a time{of} until one completes: {next}, and capacity that becomes free is used at once."
     )
 }
 

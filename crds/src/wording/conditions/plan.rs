@@ -33,8 +33,6 @@ impl NamedPreemptor<'_> {
 pub struct AddonStep<'a> {
     /// The node.
     pub node: &'a str,
-    /// Number of the step.
-    pub number: i32,
     /// The effect of the step on evicted pods, as the planner says it.
     pub means: &'a str,
 }
@@ -124,9 +122,9 @@ pub fn planned(plan: PlanEffect<'_>) -> Sentence {
         false => (format!("{count} of {}", pods(plan.victims)), String::new(), String::new()),
     };
     let (are, priority) = (agree(count, are.0, are.1), plan.priority);
-    if let Some(AddonStep { node, number, means }) = plan.addon {
-        let begin = plan.preemptor.after(format!("{victims} {are} evicted for critical add-on ").into());
-        return begin.text(format!(" with priority {priority} on node {node} (step {number}): {means}.{violations}"));
+    if let Some(AddonStep { node, means }) = plan.addon {
+        let begin = plan.preemptor.after(format!("{victims} {are} evicted to free node {node} for ").into());
+        return begin.text(format!(", a critical add-on with priority {priority}: {means}.{violations}"));
     }
     let members = if plan.preemptor.is_group { format!("{} of ", pods(plan.members)) } else { String::new() };
     let (highest, within) = (plan.highest_priority, within(plan.domain));
@@ -153,6 +151,6 @@ pub fn would_free_node(restraint: &str, plan: PlanEffect<'_>, node: &str) -> Str
 /// Added while Giveway observes and has stored as many plans in a minute as it may (`most_per_minute`).
 pub fn observed_plan_not_stored(most_per_minute: usize) -> String {
     format!(
-        "No Preemption is stored for it yet: Giveway stores at most {most_per_minute} per minute while it observes."
+        "No Preemption is stored for this plan yet: Giveway stores at most {most_per_minute} per minute while it observes."
     )
 }

@@ -49,7 +49,7 @@ pub fn fewer_victims() -> &'static str {
 
 /// Cancelled while victims terminate: the members fit elsewhere.
 pub fn other_capacity_is_free() -> &'static str {
-    "Victims terminate slowly, and other capacity is free now."
+    "The victims terminate slowly, and the pods fit on other free capacity now."
 }
 
 /// Cancelled before the first eviction. `why` is a sentence of this file about a victim.
@@ -90,7 +90,7 @@ pub fn victim_is_overdue(pod: &ObjectKey, uid: &str, why: &str) -> Sentence {
 
 /// Cancelled before the first eviction: the members fit only after evictions that may still be rejected.
 pub fn depends_for_too_long() -> &'static str {
-    "Its members fit only after the evictions of another plan, whose dry run has not succeeded for a minute."
+    "The pods of the plan fit only after the evictions of another plan, whose dry run has not succeeded for a minute."
 }
 
 /// How a victim has changed since the plan was made.
@@ -109,7 +109,7 @@ pub enum VictimChange {
 /// A victim has changed since the plan was made.
 pub fn victim_changed(pod: &ObjectKey, uid: &str, change: VictimChange) -> Sentence {
     Sentence::default().object("pod", pod, uid).text(match change {
-        VictimChange::NotOfLowerPriority => " is not of lower priority any more.",
+        VictimChange::NotOfLowerPriority => " is not of lower priority than the preemptor any more.",
         VictimChange::CriticalAddon => " is a critical add-on now.",
         VictimChange::OtherUnit => " would now be evicted alone or with other pods than in the plan.",
         VictimChange::Critical => " must not be evicted: it is critical itself now.",
@@ -220,7 +220,7 @@ pub fn member_asks_for(pod: &ObjectKey, asked: &StoredDomain, domain: &StoredDom
 
 /// Cancelled: the `Preemption` of a plan was deleted.
 pub fn preemption_deleted() -> &'static str {
-    "Its Preemption was deleted."
+    "The Preemption of the plan was deleted."
 }
 
 /// Failed: the plan could not be stored. `has_evicted` is true if it may have evicted a pod.

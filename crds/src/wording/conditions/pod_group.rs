@@ -70,12 +70,18 @@ pub fn gang_incomplete(members: ExistingMembers) -> String {
 fn existing(ExistingMembers { needed, live, finished, below, gated }: ExistingMembers) -> String {
     let below = match below {
         0 => String::new(),
-        n => format!(" and {} priority is below the group's", counted(n, "does not count, its", "do not count, their")),
+        n => format!(
+            "; {} priority is below the group's",
+            counted(n, "more does not count because its", "more do not count because their")
+        ),
     };
-    let (one, more) = ("does not count, it has a scheduling gate", "do not count, they have scheduling gates");
+    let (one, more) = (
+        "more does not count because it has a scheduling gate",
+        "more do not count because they have scheduling gates",
+    );
     let gated = match gated {
         0 => String::new(),
-        n => format!(" and {} of another component", counted(n, one, more)),
+        n => format!("; {} of another component", counted(n, one, more)),
     };
     let exist = counted(live, "exists", "exist");
     format!("{} needed{}, {exist}{below}{gated}", pods(needed), having_finished(finished))
@@ -92,7 +98,7 @@ fn having_finished(finished: usize) -> String {
 /// `PodGroupInitiallyScheduled=True` while fewer members are bound than the PodGroup needs, and nothing was decided for the others. `now` is
 /// the message of `Scheduled`.
 pub fn was_scheduled(now: &str) -> String {
-    format!("Was scheduled. Now {now}")
+    format!("The PodGroup was scheduled before. Now {now}")
 }
 
 /// `PodGroupInitiallyScheduled=True` while the PodGroup is pending again. `why` is the message of `Scheduled`.
@@ -126,9 +132,9 @@ pub fn no_common_domain(key: &str, claims: &[(&str, DomainClaim<'_>)], more: usi
     };
     let mut named: Vec<String> = claims.iter().map(claim).collect();
     if more > 0 {
-        named.push(format!("others are or want to be in {more} more"));
+        named.push(format!("other pods are in or ask for {more} more"));
     }
-    format!("Its pods cannot be within one value of {key}: {}.", named.join(", "))
+    format!("The pods of the group cannot all be on nodes with one value of label {key}: {}.", named.join(", "))
 }
 
 /// Members whose priority differs from the group's.
@@ -183,7 +189,7 @@ pub fn priorities_match() -> &'static str {
 
 /// `DisruptionTarget=False`, reason `WaitingForPods`: the pods of a partially scheduled gang have terminated.
 pub fn replacements_start_together() -> &'static str {
-    "All its ungated pods were evicted. The pods that replace them start together."
+    "All ungated pods of the gang were evicted. The pods that replace them start together."
 }
 
 /// `DisruptionTarget=False`, reason `Scheduled`: enough members are bound after a disruption.
@@ -211,14 +217,14 @@ pub fn member_not_created(controller: &str, message: &str) -> String {
 
 /// `Scheduled=False`, reason `WaitingForPods`: the pods of a PodGroup belong to a newer Job than itself.
 pub fn pods_of_newer_job() -> &'static str {
-    "Its pods belong to a newer Job than the PodGroup; they get one of their own when the last pod of the earlier Job has terminated."
+    "The pods belong to a newer Job than this PodGroup. They get a PodGroup of their own when the last pod of the earlier Job has terminated."
 }
 
 /// `Scheduled=False`, reason `WaitingForPods`: replacement pods wait until `running` pods of their PodGroup, which is disrupted as a
 /// whole, are terminating.
 pub fn replacements_wait(running: usize) -> String {
     format!(
-        "All pods of the PodGroup are evicted, and {} not terminating yet. Replacement pods stay gated until then, for at most 1m.",
+        "All pods of the PodGroup are evicted, and {} not terminating yet. Replacement pods stay gated until all of them terminate, for at most 1m.",
         counted(running, "pod is", "pods are")
     )
 }
@@ -226,7 +232,7 @@ pub fn replacements_wait(running: usize) -> String {
 /// `Scheduled=False`, reason `WaitingForPods`: a PodGroup may be the successor of another one, whose pods still run.
 pub fn predecessor_may_be_deleted(predecessor: &ObjectKey) -> String {
     format!(
-        "The owner of PodGroup {predecessor} has the same controller and may be deleted: scheduling waits for at most 10s until the pods of that PodGroup terminate."
+        "The owner of PodGroup {predecessor} has the same controller as the owner of this one, and may be deleted: scheduling waits for at most 10s until the pods of PodGroup {predecessor} terminate."
     )
 }
 

@@ -77,18 +77,18 @@ pub fn scheduler_is_busy(bindings_per_minute: u64) -> String {
 /// a victim.
 pub fn victims_terminate(placed: usize, domain: Option<&StoredDomain>, removed: usize, victims: usize) -> String {
     format!(
-        "{} for capacity{}: {} terminated. {} when {}.",
+        "{} for capacity{}: {} terminated. {} when {} terminated.",
         counted(placed, "pod waits", "pods wait"),
         within(domain),
         part_of(removed, victims, ("victim", "victims"), ("has", "have")),
-        agree(placed, "It starts", "They start together"),
-        agree(victims, "it has", "all have")
+        agree(placed, "The pod starts", "The pods start together"),
+        agree(victims, "the victim has", "all victims have")
     )
 }
 
 /// Added while the members fit only after the evictions of another plan.
 pub fn depends_on_another_plan() -> &'static str {
-    "Its evictions begin when the dry run of another plan has succeeded, because the pods fit only after that plan's evictions."
+    "The evictions of this plan begin when the dry run of another plan has succeeded, because the pods fit only after the evictions of that plan."
 }
 
 /// Reason `Ungating`: `placed` members fit without an eviction, and get a nomination.
@@ -99,16 +99,16 @@ pub fn capacity_reserved(placed: usize, domain: Option<&StoredDomain>) -> String
 /// Reason `WaitingForTermination`: `placed` members fit when `leaving` pods have terminated that no plan evicts. `leaving` is not 0.
 pub fn fits_after_termination(placed: usize, domain: Option<&StoredDomain>, leaving: usize) -> String {
     format!(
-        "{}{} once {} deleted. No pod is evicted.",
+        "{}{} once {} been deleted. No pod is evicted.",
         counted(placed, "pod fits", "pods fit"),
         within(domain),
-        counted(leaving, "terminating pod there is", "terminating pods there are")
+        counted(leaving, "pod that already terminates has", "pods that already terminate have")
     )
 }
 
 /// Added while a plan or departure cannot be stored. `why` has the words of the component that rejected the last write.
 pub fn not_stored(why: &str) -> String {
-    format!("No pod is evicted until the Preemption is stored, which is retried: {why}")
+    format!("No pod is evicted until the Preemption can be stored, which the operator retries. The last answer: {why}")
 }
 
 /// Reason `EvictionsLimited`, and an event: the limit of `most` evictions per minute is reached, in a namespace or in the cluster (`None`),
@@ -116,7 +116,7 @@ pub fn not_stored(why: &str) -> String {
 pub fn limit_reached(namespace: Option<&str>, most: u32, at: Timestamp) -> Sentence {
     let begin = Sentence::from("Evictions in ");
     let sentence = match namespace {
-        Some(namespace) => begin.detail(namespace, format!("namespace {namespace}"), "a namespace of its victims"),
+        Some(namespace) => begin.detail(namespace, format!("namespace {namespace}"), "a namespace of the victims"),
         None => begin.text("the cluster"),
     };
     sentence.text(format!(" are limited to {most} a minute; more are allowed at {at}."))

@@ -31,22 +31,22 @@ pub fn priority_changed(now: i32, planned: i32) -> String {
 
 /// A placed pod does not belong to the preemptor.
 pub fn foreign_member(pod: &ObjectKey) -> String {
-    format!("pod {pod} does not belong to its preemptor.")
+    format!("pod {pod}, which the plan places, does not belong to its preemptor.")
 }
 
 /// The preemptor must stay within one topology domain, and the plan has none.
 pub fn domain_missing(key: &str) -> String {
-    format!("its group must stay within one value of {key}, and the plan names none.")
+    format!("its preemptor must stay on nodes with one value of label {key}, and the plan names no value.")
 }
 
 /// The plan is for a topology domain with another key than the preemptor's.
 pub fn domain_of_another_key(key: &str, domain: &StoredDomain) -> String {
-    format!("its group must stay within one value of {key}, and the plan is for {domain}.")
+    format!("its preemptor must stay on nodes with one value of label {key}, and the plan is for {domain}.")
 }
 
 /// The plan is for a topology domain, and the preemptor needs none.
 pub fn domain_not_asked_for(domain: &StoredDomain) -> String {
-    format!("the plan is for {domain}, and its preemptor asks for no domain.")
+    format!("the plan is for {domain}, and its preemptor asks for no topology domain.")
 }
 
 /// Why a victim must not be evicted.
@@ -70,7 +70,7 @@ pub fn unsound_victim(pod: &ObjectKey, uid: &str, why: UnsoundVictim) -> Sentenc
         UnsoundVictim::Static => " is a static pod.",
         UnsoundVictim::Protected => " is in a protected namespace.",
         UnsoundVictim::CriticalAddon => " is a critical add-on.",
-        UnsoundVictim::NotOfLowerPriority => " is not of lower priority.",
+        UnsoundVictim::NotOfLowerPriority => " is not of lower priority than the preemptor.",
         UnsoundVictim::OtherUnit => " would now be evicted alone or with other pods than in the plan.",
     })
 }
@@ -98,12 +98,12 @@ pub fn without_status() -> &'static str {
 
 /// Cancelled: the preemptor has two plans, and this is the older one.
 pub fn older_plan() -> &'static str {
-    "Its preemptor has a newer plan."
+    "The preemptor of this plan has a newer plan."
 }
 
 /// Cancelled: a stored departure is of no PodGroup.
 pub fn departure_without_group() -> &'static str {
-    "It names no PodGroup."
+    "This Preemption names no PodGroup."
 }
 
 /// Cancelled: critical add-ons were switched off since the plan was made.
@@ -113,7 +113,7 @@ pub fn addons_switched_off() -> &'static str {
 
 /// Cancelled: the `Preemption` belongs to no plan that this leader made or resumed.
 pub fn unknown_plan() -> &'static str {
-    "No decision belongs to this plan; no pod is evicted for it."
+    "The operator did not make or resume this plan; no pod is evicted for it."
 }
 
 /// The status of a PodGroup shows a plan in flight that has ended.

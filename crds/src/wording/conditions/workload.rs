@@ -15,7 +15,7 @@ pub fn all_scheduled(total: i32) -> String {
 /// `PodGroupsScheduled=False`: `pending` is the first PodGroup that is not scheduled, and `reason` that of its condition, if it has one.
 pub fn group_pending(scheduled: i32, total: i32, pending: &str, reason: Option<&str>) -> String {
     let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
-    format!("{}. {pending} is pending{reason}.", scheduled_groups(scheduled, total))
+    format!("{}. Pod group {pending} is pending{reason}.", scheduled_groups(scheduled, total))
 }
 
 /// `PodGroupsScheduled=False`: no pod names a template of the Workload yet.

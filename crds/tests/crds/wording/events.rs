@@ -75,8 +75,8 @@ fn others(page: &mut Page) {
         ],
     );
     page.says("authority_created", [events::authority_created("there is no usable one")]);
-    let created = [0, 1, 2].map(|n| events::next_authority_created("less than a third of its validity is left", n));
-    page.says("next_authority_created", created);
+    let why = "less than a third of the validity of the current one is left";
+    page.says("next_authority_created", [0, 1, 2].map(|seconds| events::next_authority_created(why, seconds)));
     page.says("authority_not_trusted", [events::authority_not_trusted()]);
     page.says("authority_signs", [events::authority_signs()]);
     page.says("certificate_renewed", [events::certificate_renewed("less than a third of its validity is left")]);

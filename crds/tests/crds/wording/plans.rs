@@ -86,7 +86,7 @@ fn departures(page: &mut Page) {
 fn effects(page: &mut Page) {
     page.file("conditions/plan.rs");
     let (train, domain) = (key("train"), rack());
-    let step = AddonStep { node: "n1", number: 1, means: "no PodDisruptionBudget is violated" };
+    let step = AddonStep { node: "n1", means: "no PodDisruptionBudget is violated" };
     let effect = |state, victims, members| PlanEffect {
         state,
         preemptor: preemptor(true, &train),

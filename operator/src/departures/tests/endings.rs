@@ -16,7 +16,7 @@ fn a_departure_ends_when_the_gang_has_enough_bound_members_again() {
     assert!(run.pass(&world, now).ended.is_empty(), "l3 may have been evicted");
     run.answer(&world, "l3", &EvictOutcome::Refused("0 allowed".into()), now);
     assert_eq!(run.pass(&world, now).ended, [world.key("low")]);
-    let words = "2 of 2 pods are not evicted, because the PodGroup has as many bound pods as it needs again.";
+    let words = "2 of 2 pods are not evicted, because the PodGroup again has as many bound pods as it needs.";
     assert_eq!(run.stored(now), [format!("Completed: {words}")]);
 }
 
@@ -87,7 +87,10 @@ fn a_departure_whose_pods_another_one_takes_over_ends_when_its_evictions_are_ans
     assert_eq!(step.ended, [world.key("low")]);
     assert_eq!(step.commands.len(), 2, "the other departure evicts them: {:?}", step.commands);
     let stored = run.stored(now);
-    assert!(stored.iter().any(|plan| plan == "Cancelled: Another Preemption evicts its pods."), "{stored:?}");
+    assert!(
+        stored.iter().any(|plan| plan == "Cancelled: Another Preemption evicts the pods of this one."),
+        "{stored:?}"
+    );
 }
 
 #[test]

@@ -352,7 +352,7 @@ fn a_missing_owner_is_reported_once_and_read_again() {
     let [Command::Publish(notice)] = commands.as_slice() else { panic!("{commands:?}") };
     assert_eq!(
         notice.note.to_string(),
-        "Pod group train cannot be created: Job train was not found in namespace default. The pod stays gated until it can."
+        "Pod group train cannot be created: Job train was not found in namespace default. The pod stays gated until its pod group exists."
     );
     assert!(scene.pass().is_empty());
     assert_eq!(the_group(&scene.later(20).answer("u1", 4)).spec.scheduling_policy.min_count(), Some(4));
@@ -459,7 +459,7 @@ fn a_rejected_group_is_retried_less_often_and_its_pods_get_an_event() {
     }
     assert_eq!(
         notes,
-        ["Pod group train cannot be created: exceeded quota: q (403). The pod stays gated until it can."]
+        ["Pod group train cannot be created: exceeded quota: q (403). The pod stays gated until its pod group exists."]
     );
     assert!((8..=12).contains(&tries), "{tries}");
 }

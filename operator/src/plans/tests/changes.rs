@@ -234,7 +234,7 @@ fn other_free_capacity_is_used_when_victims_terminate_slowly() {
     assert!(run.step().ended.is_none(), "the planner was asked less than a second ago");
     run.later(1);
     let ended = run.step().ended.unwrap();
-    let why = "Victims terminate slowly, and other capacity is free now.";
+    let why = "The victims terminate slowly, and the pods fit on other free capacity now.";
     assert_eq!((ended.state, ended.message.to_string().as_str()), (PlanState::Cancelled, why));
     // Other capacity does not count if it is reserved by a plan that has evicted no pod, although that reservation does
     // not block this plan's own placements.
@@ -273,7 +273,7 @@ fn no_pod_is_evicted_that_has_no_lower_priority_at_the_first_eviction() {
         world.group("low", 2, 100, "PodGroup");
         world.pod(TestPod::new("l1", 100).of("low").on("n1")).pod(TestPod::new("l2", 100).of("low").on("n2"));
     });
-    assert_eq!(why, "No pod was evicted: pod default/l1 is not of lower priority any more.");
+    assert_eq!(why, "No pod was evicted: pod default/l1 is not of lower priority than the preemptor any more.");
     assert_eq!(outdated(|_| {}), "");
 }
 

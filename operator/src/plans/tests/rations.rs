@@ -172,7 +172,7 @@ fn the_namespace_of_a_victim_is_named_only_if_names_are_shown_across_namespaces(
     run.flight.ration(&run.world.model, Clock { now: run.now, epoch_seconds: 0 }, &mut tally);
     let words = |names| run.flight.message_for_preemptor(names);
     assert!(words(Names { across: true }).contains("Evictions in namespace theirs are limited to 3 a minute"));
-    assert!(words(Names::default()).contains("Evictions in a namespace of its victims are limited to 3 a minute"));
+    assert!(words(Names::default()).contains("Evictions in a namespace of the victims are limited to 3 a minute"));
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn a_plan_runs_from_the_taint_to_the_bound_pod_and_takes_the_taint_with_it() {
     run.answered("uid-dns", false, true);
     run.flight.taint_answered(true, true, run.now);
     run.world.pod(TestPod::new("dns", 0).on("n1"));
-    let words = "It was bound to node n1; 1 of 1 pod was evicted.";
+    let words = "The critical add-on was bound to node n1; 1 of 1 pod was evicted.";
     assert_eq!(ends(&mut run), (PlanState::Completed, words.to_owned()));
 }
 
@@ -223,7 +223,7 @@ fn every_end_of_the_plan_removes_the_taint() {
                 run.world.node("n2", 1).pod(addon().on("n2"));
             },
             PlanState::Cancelled,
-            "kube-scheduler bound it to node n2 instead; no pod was evicted.",
+            "kube-scheduler bound the critical add-on to node n2, not to the node of the plan; no pod was evicted.",
         ),
         (
             |run| {
@@ -239,7 +239,11 @@ fn every_end_of_the_plan_removes_the_taint() {
             PlanState::Cancelled,
             "No pod was evicted: pod default/a must not be evicted: it is critical itself now.",
         ),
-        (|run| run.later(600), PlanState::Failed, "The scheduler did not bind it to node n1 in 10 minutes."),
+        (
+            |run| run.later(600),
+            PlanState::Failed,
+            "kube-scheduler did not bind the critical add-on to node n1 within 10 minutes.",
+        ),
     ];
     for (change, state, words) in cases {
         let mut run = run(1, true);

@@ -58,7 +58,7 @@ fn a_preemptor_keeps_its_plan_if_its_class_does_not_exist_for_a_moment() {
 fn placements_are_for_the_preemptors_own_pods() {
     let mut run = resumed(PlanState::Planned);
     run.world.pod(TestPod::new("g1", 100).of("other").gated());
-    assert_eq!(run.dropped(), "pod default/g1 does not belong to its preemptor.");
+    assert_eq!(run.dropped(), "pod default/g1, which the plan places, does not belong to its preemptor.");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn every_victim_must_be_of_lower_priority_now() {
     run.world.group("low", 2, 100, "PodGroup");
     assert_eq!(run.dropped(), "", "a group does not raise the priority of its pods, which is 10");
     run.world.pod(TestPod::new("l1", 100).of("low").on("n1")).pod(TestPod::new("l2", 100).of("low").on("n2"));
-    assert_eq!(run.dropped(), "pod default/l1 is not of lower priority.");
+    assert_eq!(run.dropped(), "pod default/l1 is not of lower priority than the preemptor.");
     run.world.remove_pod("g1");
     let advance = run.step();
     assert_eq!(names(&advance), Vec::<String>::new(), "no pod of that unit is evicted");
@@ -91,7 +91,7 @@ fn a_plan_without_remaining_victims_ends_in_its_preemption_nevertheless() {
     let mut run = resumed(PlanState::Evicting);
     run.world.group("low", 2, 100, "PodGroup");
     run.world.pod(TestPod::new("l1", 100).of("low").on("n1")).pod(TestPod::new("l2", 100).of("low").on("n2"));
-    assert_eq!(run.dropped(), "pod default/l1 is not of lower priority.");
+    assert_eq!(run.dropped(), "pod default/l1 is not of lower priority than the preemptor.");
     assert!(run.flight.victims.is_empty() && run.flight.evicts(), "the end of one that evicts is written");
     let ended = run.step().ended.unwrap();
     assert_eq!(ended.state, PlanState::Cancelled);
@@ -220,8 +220,8 @@ fn a_new_leader_finishes_only_partially_disrupted_units_of_a_plan_whose_node_was
 fn a_group_that_an_earlier_leader_began_is_handed_over_although_the_plan_was_deleted() {
     let mut run = resumed(PlanState::Evicting);
     run.world.pod(TestPod::new("l1", 10).of("low").on("n1").terminating());
-    run.flight.drop_plan(PlanState::Cancelled, "Its Preemption was deleted.");
+    run.flight.drop_plan(PlanState::Cancelled, "The Preemption of the plan was deleted.");
     assert_eq!(names(&run.step()), ["leave uid-l2"]);
     run.flight.handed_over = true;
-    assert_eq!(run.step().ended.unwrap().message.to_string(), "Its Preemption was deleted.");
+    assert_eq!(run.step().ended.unwrap().message.to_string(), "The Preemption of the plan was deleted.");
 }

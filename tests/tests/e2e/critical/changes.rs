@@ -104,7 +104,12 @@ async fn a_new_node_or_the_deletion_of_the_add_on_stops_further_evictions() {
     world.nodes(1).cpus(3).prefix("new").create().await;
     assert_eq!(dns.wait_bound(MINUTE).await, "new-000");
     let plan = wait_plan(&world, &dns, PlanState::Cancelled).await;
-    assert!(plan.message.starts_with("kube-scheduler bound it to node new-000 instead; "), "{}", plan.message);
+    assert!(
+        plan.message
+            .starts_with("kube-scheduler bound the critical add-on to node new-000, not to the node of the plan; "),
+        "{}",
+        plan.message
+    );
     wait_untainted(&world).await;
     let evicted = world.audit().await.evicted().len();
     assert!((1..3).contains(&evicted), "{evicted} of 3");

@@ -155,7 +155,7 @@ async fn an_add_on_gets_an_event_while_an_earlier_taint_cannot_be_removed() {
     let second = addon(&world, "second").create().await;
     let event = second.wait_event("CriticalAddonUnschedulable", MINUTE).await;
     let kept = format!(
-        "No pod is evicted for it yet: node {} was kept for an earlier critical add-on, and its taint {late} cannot be removed: ",
+        "No pod is evicted for this critical add-on yet: node {} was kept for an earlier critical add-on, and its taint {late} cannot be removed: ",
         node[0]
     );
     assert!(event.starts_with(&format!("{kept}injected by the test")), "{event}");

@@ -36,7 +36,7 @@ async fn the_three_steps_are_tried_in_order() {
     assert_eq!((plan.strategy.as_str(), plan.critical_addon.map(|addon| addon.taint)), ("critical-addon", Some(true)));
     assert_eq!(
         plan.reason,
-        "2 pods are evicted for critical add-on pod kube-system/dns-1 with priority 0 on node gentle-000 (step 1): no PodDisruptionBudget is violated, and no grace period is longer than 10 s."
+        "2 pods are evicted to free node gentle-000 for pod kube-system/dns-1, a critical add-on with priority 0: no PodDisruptionBudget is violated, and no grace period is longer than 10 s."
     );
 
     let second = addon(&world, "dns-2").cpu(2).create().await;
@@ -55,7 +55,7 @@ async fn the_three_steps_are_tried_in_order() {
     assert_eq!((plan.critical_addon.map(|addon| addon.step), victims(&plan)), (Some(3), vec!["web"]));
     assert_eq!(plan.cost.budget_violations, 1);
     let event = third.wait_event("Completed", MINUTE).await;
-    assert_eq!(event, "It was bound to node guarded-000; 1 of 1 pod was evicted.");
+    assert_eq!(event, "The critical add-on was bound to node guarded-000; 1 of 1 pod was evicted.");
 
     // The requests in the audit log.
     let history = world.audit().await;
@@ -73,7 +73,7 @@ async fn the_three_steps_are_tried_in_order() {
     let nodes = Kit { namespace: "default".to_owned(), ..world.kit() };
     let kept = wait_for_event(&nodes, "Node", "slow-000", "ReservedForCriticalAddon", MINUTE).await;
     let taint = format!("The taint CriticalAddonsOnly={}:NoSchedule", second.uid);
-    let preemptor = format!("critical add-on a pod of another namespace (UID {})", second.uid);
+    let preemptor = format!("a pod of another namespace (UID {}), a critical add-on,", second.uid);
     assert_eq!(kept, format!("{taint} keeps the node for {preemptor} until it is bound, for ten minutes at most."));
     let removed = wait_for_event(&nodes, "Node", "slow-000", "ReservationEnded", MINUTE).await;
     assert_eq!(removed, format!("{taint} for {preemptor} was removed."));

@@ -115,7 +115,7 @@ async fn pods_of_a_recreated_job_wait_for_a_new_group(world: &World) {
     wait_for("the condition says that the pods belong to another Job", MINUTE, async || {
         let path = "jsonpath={.metadata.uid} {.status.conditions[?(@.type==\"PodGroupInitiallyScheduled\")].message}";
         let text = world.kubectl(&["get", "gpg", "train", "-o", path]).await?;
-        let reported = text.starts_with(&old) && text.contains("Its pods belong to a newer Job than the PodGroup;");
+        let reported = text.starts_with(&old) && text.contains("The pods belong to a newer Job than this PodGroup.");
         if reported { Ok(()) } else { Err(text) }
     })
     .await;

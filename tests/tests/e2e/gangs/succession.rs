@@ -51,7 +51,7 @@ async fn the_node_of_a_deleted_gang_is_reserved_for_its_successor(world: &World)
     wait_group(world, "other", 4, "Job/other").await;
     world.kubectl(&["delete", "job/first", "--cascade=background"]).await.unwrap();
     let node = field(world, "nodes", ".items[0].metadata.name").await;
-    let expected = format!("Its pods fit on node {node}, where capacity is reserved until ");
+    let expected = format!("The pods fit on node {node}, but capacity there is reserved until ");
     wait_for("the other gang waits for the successor", MINUTE, async || {
         let path = "jsonpath={.status.conditions[?(@.type==\"PodGroupInitiallyScheduled\")].message}";
         let message = world.kubectl(&["get", "gpg", "other", "-o", path]).await?;
