@@ -94,7 +94,7 @@ impl<'a> RequestedPriority<'a> {
         (priority > *asked).then(|| {
             format!(
                 "priority class {class_name} ({priority}) is above the priority of pod group {group}, {asked}: the \
-                 group's counts for preemption"
+                 priority of the group counts for preemption"
             )
         })
     }
@@ -192,8 +192,8 @@ mod tests {
         let group = asked(Some("high"), None, &classes);
         assert_eq!(
             group.warning("higher", 2000).unwrap(),
-            "priority class higher (2000) is above the priority of pod group train, 1000: the group's counts for \
-             preemption"
+            "priority class higher (2000) is above the priority of pod group train, 1000: the priority of the group \
+             counts for preemption"
         );
         assert_eq!(group.warning("high", 1000), None);
     }

@@ -3,7 +3,6 @@
 //! `path` is `spec` or that of a template, and `kind` is `PodGroup` or `PodGroup template`.
 
 use crate::verdict::{Denial, shorten};
-use giveway_crds::keys;
 use giveway_crds::priority::{PriorityError, Resolved};
 
 /// The PriorityClass that the group names does not exist. It is a warning if the stored group names it already.
@@ -46,8 +45,7 @@ fn origin(resolved: &Resolved, what: &str) -> String {
 pub fn unmanaged_class(class: &str) -> String {
     format!(
         "priority class {class} is not managed by Giveway: kube-scheduler may preempt for single pods of this group; \
-         see `{}`",
-        keys::ANNOTATION_MANAGED
+         `kubectl giveway adopt {class}` makes the class managed"
     )
 }
 
@@ -55,14 +53,14 @@ pub fn unmanaged_class(class: &str) -> String {
 pub fn template_not_found(workload: &str, template: &str) -> String {
     format!(
         "spec.podGroupTemplateRef.workload.podGroupTemplateName: PodGroupTemplate {template:?} not found in \
-         Workload {workload:?}: the group is not counted in its status"
+         Workload {workload:?}: the group is not counted in the status of the Workload"
     )
 }
 
 /// Warning: the PodGroup names a Workload that does not exist, or not yet.
 pub fn workload_not_found(workload: &str) -> String {
     format!(
-        "spec.podGroupTemplateRef.workload.workloadName: Workload {workload:?} not found: the group is counted \
-         in its status when it exists"
+        "spec.podGroupTemplateRef.workload.workloadName: Workload {workload:?} not found: the group is counted in \
+         the status of the Workload when that exists"
     )
 }

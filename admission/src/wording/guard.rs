@@ -5,7 +5,7 @@
 
 use crate::verdict::Denial;
 use giveway_crds::wording::Sentence;
-use giveway_crds::wording::{agree, counted, pods};
+use giveway_crds::wording::{counted, pods};
 use giveway_planner::model::ObjectKey;
 
 /// Part of a cause: the API server did not answer a call of the guard.
@@ -39,7 +39,7 @@ pub fn refused(victim: &RankedPod, cause: Sentence) -> Sentence {
 /// above it, with the lower one that counts for the pod because of its PodGroup.
 pub fn no_preemptor(priority: i32, highest: Option<&RankedPod>) -> Sentence {
     let highest = highest.map_or_else(Sentence::default, |pod| {
-        pod.after("; the highest, ").text(format!(", counts as {} by its pod group", pod.priority))
+        pod.after("; the highest, ").text(format!(", has effective priority {}, that of its pod group", pod.priority))
     });
     Sentence::from(format!("no pending pod that may preempt has a priority above {priority}")).then(highest)
 }
@@ -60,11 +60,13 @@ pub fn budget_spent(
     let cause = cause.text(format!(" allows {allowed} to preemptors below {threshold}"));
     let cause = match group {
         Some((group, needed)) => {
-            let whole = |group: &str| {
-                let verb = agree(needed, "is", "are");
-                format!("; {} of {group}, which is evicted as a whole, {verb} under it", pods(needed))
-            };
-            cause.detail(namespace, whole(&format!("pod group {namespace}/{group}")), whole("its pod group"))
+            let whole =
+                |group: &str| format!("; the budget selects {} of {group}, which is evicted as a whole", pods(needed));
+            cause.detail(
+                namespace,
+                whole(&format!("pod group {namespace}/{group}")),
+                whole("the pod group of the victim"),
+            )
         }
         None => cause,
     };
@@ -74,8 +76,11 @@ pub fn budget_spent(
 
 /// Cause: so many budgets, and so many pods of one PodGroup (`unit`), have to be compared that the answer would be late.
 pub fn too_many_budgets_to_compare(budgets: usize, unit: usize) -> Sentence {
-    let (count, verb) = (counted(budgets, "budget", "budgets"), agree(budgets, "is", "are"));
-    Sentence::from(format!("{count} over {} {verb} more than can be judged in time", pods(unit)))
+    let budgets = counted(budgets, "budget", "budgets");
+    Sentence::from(format!(
+        "the webhook cannot check {budgets} for {} in time: delete budgets of the namespace that are not needed",
+        pods(unit)
+    ))
 }
 
 /// Cause: more than `most` budgets select the victim, and the guard does not update more for one deletion.
@@ -86,7 +91,9 @@ pub fn too_many_budgets_to_update(most: usize) -> Sentence {
 
 /// Cause: the deletion of a pod with a guaranteed budget is requested, and kube-scheduler has not announced it in the pod's status.
 pub fn not_announced() -> Sentence {
-    "the pod is not announced as a victim in its status".into()
+    "kube-scheduler has not set the condition DisruptionTarget (reason PreemptionByScheduler) on the pod; nothing needs to be done, \
+     because kube-scheduler sets it before its next attempt"
+        .into()
 }
 
 /// Cause: a guaranteed budget could not be made to count the victim as disrupted.
@@ -97,17 +104,17 @@ pub fn budget_not_updated(namespace: &str, budget: &str, error: &str) -> Sentenc
 
 /// Part of a cause: the budget changed at each attempt to update it.
 pub fn changed_in_between(attempts: usize) -> String {
-    format!("it changed {} in between", counted(attempts, "time", "times"))
+    format!("it changed {} between read and write", counted(attempts, "time", "times"))
 }
 
 /// The preemption is rejected without names: the API server has no pod with the name and the UID in the review.
 pub fn unknown_pod() -> Denial {
-    nameless("there is none of this name and UID")
+    nameless("no pod with this name and UID exists")
 }
 
 /// The preemption is rejected without names: the pod cannot be read from the API server.
 pub fn unread_pod() -> Denial {
-    nameless("it cannot be read from the API server: try again")
+    nameless("the webhook cannot read the pod from the API server: try again")
 }
 
 /// Returns the rejection (403) of a preemption for `cause`, a clause that contains no names.

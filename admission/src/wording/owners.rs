@@ -49,7 +49,8 @@ pub fn label_too_late_event(kind: &str) -> String {
 /// it has no effect, and what to do.
 fn pods_without_gang(kind: &str) -> String {
     format!(
-        "the pods that this {kind} has are no gang, and it creates further pods without a gate: delete it and create it again"
+        "the existing pods of this {kind} are no gang, and it creates further pods without Giveway's scheduling gate: delete the \
+         {kind} and create it again"
     )
 }
 

@@ -18,12 +18,14 @@ pub fn unreadable(kind: &str, cause: impl Display) -> Denial {
 
 /// A patch of Giveway does not fit the object: a defect of Giveway.
 pub fn patch_not_applied(error: impl Display) -> Denial {
-    Denial::internal(format!("the patch cannot be applied: {error}"))
+    Denial::internal(format!(
+        "Giveway's patch cannot be applied to the object, a defect of Giveway, please report it: {error}"
+    ))
 }
 
 /// A patch of Giveway cannot be written as JSON: a defect of Giveway.
 pub fn patch_not_encoded(error: impl Display) -> Denial {
-    Denial::internal(format!("the patch cannot be encoded: {error}"))
+    Denial::internal(format!("Giveway's patch cannot be encoded, a defect of Giveway, please report it: {error}"))
 }
 
 /// A rule panicked while it judged the request: a defect of Giveway.

@@ -70,7 +70,7 @@ async fn groups_get_the_priority_of_their_class_or_are_rejected(world: &World) {
     expect_rejection(world, &group("good", "  priorityClassName: plain\n"), "priorityClassName: field is immutable")
         .await;
     let said = world.warnings_of("default", &group("warned", "  priorityClassName: plain\n")).await;
-    let expected = "Warning: priority class plain is not managed by Giveway: kube-scheduler may preempt for single pods of this group; see `scheduling.giveway.dev/managed`";
+    let expected = "Warning: priority class plain is not managed by Giveway: kube-scheduler may preempt for single pods of this group; `kubectl giveway adopt plain` makes the class managed";
     assert_eq!(said, expected);
     world.check_promises().await;
 }

@@ -318,7 +318,12 @@ async fn a_forged_admission_review_uses_up_no_allowance() {
         let answer = forged(&client, pod, true).await;
         assert_eq!(answer["response"]["allowed"], json!(true), "a mark uses up no allowance: {answer}");
         let said = forged(&client, pod, false).await["response"]["status"]["message"].to_string();
-        assert!(said.contains("the pod is not announced as a victim in its status"), "{said}");
+        assert!(
+            said.contains(
+                "kube-scheduler has not set the condition DisruptionTarget (reason PreemptionByScheduler) on the pod"
+            ),
+            "{said}"
+        );
     }
     let status = world.kit().api::<PodDisruptionBudget>().get("api").await.unwrap().status.unwrap();
     assert_eq!((status.disruptions_allowed, status.disrupted_pods.unwrap_or_default().len()), (1, 0));

@@ -56,7 +56,7 @@ fn high() -> Cluster {
 fn a_victim_without_a_possible_preemptor_is_not_preempted() {
     let none = "Preemption of pod web/api-1 (priority 10) is refused: no pending pod that may preempt has a priority above 10.";
     let gate = json!({"spec": {"schedulingGates": [{"name": "x"}]}});
-    let lower = "Preemption of pod web/api-1 (priority 10) is refused: no pending pod that may preempt has a priority above 10; the highest, pod default/vip, counts as 10 by its pod group.";
+    let lower = "Preemption of pod web/api-1 (priority 10) is refused: no pending pod that may preempt has a priority above 10; the highest, pod default/vip, has effective priority 10, that of its pod group.";
     let of_low_group = high().group("default", "g", Some(10), "Pod").waits("vip", 1000, of_group("g"));
     let in_high_group = high().group("web", "g", Some(2000), "Pod");
     let lent = Cluster::new().group("default", "g", Some(2000), "Pod").waits("vip", 10, of_group("g"));
@@ -315,7 +315,7 @@ fn budgets_count_all_pods_of_a_group_in_mode_pod_group() {
             .has(running("stranger", of_group("h")))
             .budget("api", allowed, json!({}))
     };
-    let one = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 1 more disruption to preemptors below 5000; 2 pods of pod group web/g, which is evicted as a whole, are under it; the highest pending preemptor is pod default/vip with priority 1000.";
+    let one = "Preemption of pod web/api-1 (priority 10) is refused: budget web/api allows 1 more disruption to preemptors below 5000; the budget selects 2 pods of pod group web/g, which is evicted as a whole; the highest pending preemptor is pod default/vip with priority 1000.";
     check(vec![
         (
             "the threshold of another member counts",
@@ -341,7 +341,7 @@ fn budgets_count_all_pods_of_a_group_in_mode_pod_group() {
             member("other", json!({"metadata": {"labels": {"app": "other"}}})),
             Rejected(
                 GuaranteedBudget,
-                "Preemption of pod web/other (priority 10) is refused: budget web/api allows 1 more disruption to preemptors below 5000; 2 pods of pod group web/g, which is evicted as a whole, are under it; the highest pending preemptor is pod default/vip with priority 1000.",
+                "Preemption of pod web/other (priority 10) is refused: budget web/api allows 1 more disruption to preemptors below 5000; the budget selects 2 pods of pod group web/g, which is evicted as a whole; the highest pending preemptor is pod default/vip with priority 1000.",
             ),
         ),
     ]);
@@ -373,8 +373,8 @@ fn of_native(priority: i32) -> Value {
 #[test]
 fn the_priority_of_a_native_group_counts_for_its_pods_but_reaches_no_threshold() {
     let waits = |own: i32| Cluster::new().waits("vip", own, of_native(own));
-    let lower = "Preemption of pod web/api-1 (priority 10) is refused: no pending pod that may preempt has a priority above 10; the highest, pod default/vip, counts as 9 by its pod group.";
-    let shielded = "Preemption of pod web/api-1 (priority 2000) is refused: no pending pod that may preempt has a priority above 2000; the highest, pod default/vip, counts as 1000 by its pod group.";
+    let lower = "Preemption of pod web/api-1 (priority 10) is refused: no pending pod that may preempt has a priority above 10; the highest, pod default/vip, has effective priority 9, that of its pod group.";
+    let shielded = "Preemption of pod web/api-1 (priority 2000) is refused: no pending pod that may preempt has a priority above 2000; the highest, pod default/vip, has effective priority 1000, that of its pod group.";
     let unpaid = "Preemption of pod web/api-1 (priority 10) is refused: budget web/b allows 0 more disruptions to preemptors below 5000; the highest pending preemptor is pod default/vip with priority 20.";
     check(vec![
         (

@@ -245,7 +245,12 @@ async fn a_deletion_of_an_unmarked_pod_claims_no_disruption() {
     let quiet = || Ok(Some(running("api-1", threshold("5000"))));
     let guarded = scene_of(quiet(), permitting(), Duration::from_millis(50), 10, vec![]);
     let answer = guarded.ask(review("DELETE", json!({}))).await;
-    assert!(message(&answer).contains("the pod is not announced as a victim in its status"), "{answer}");
+    assert!(
+        message(&answer).contains(
+            "kube-scheduler has not set the condition DisruptionTarget (reason PreemptionByScheduler) on the pod"
+        ),
+        "{answer}"
+    );
     assert_eq!(guarded.calls(), ["read web/api-1"]);
     let reached = scene_of(quiet(), permitting().waits("boss", 5000, json!({})), LONG, 10, vec![]);
     assert!(allowed(&reached.ask(review("DELETE", json!({}))).await), "no budget is guaranteed against this preemptor");
@@ -333,7 +338,7 @@ async fn a_guarded_pod_that_cannot_be_read_is_not_preempted() {
     let away = || Err("the API server is down".to_owned());
     let guarded = scene_of(away(), permitting(), Duration::from_millis(50), 10, vec![]);
     let answer = guarded.ask(review("DELETE", json!({}))).await;
-    let nameless = "Preemption of the pod is refused: it cannot be read from the API server: try again.";
+    let nameless = "Preemption of the pod is refused: the webhook cannot read the pod from the API server: try again.";
     assert_eq!(message(&answer), nameless);
     assert!(guarded.counts("giveway_webhook_guard_denials_delayed_total 0"), "the pod may be no victim");
     let reached = scene_of(away(), permitting().waits("boss", 5000, json!({})), LONG, 10, vec![]);
@@ -343,8 +348,8 @@ async fn a_guarded_pod_that_cannot_be_read_is_not_preempted() {
 #[tokio::test]
 async fn a_forged_review_occupies_no_slot_creates_no_event_and_learns_no_name() {
     let other = merged(victim(), json!({"metadata": {"uid": "uid-new"}}));
-    let unread = "Preemption of the pod is refused: it cannot be read from the API server: try again.";
-    let unknown = "Preemption of the pod is refused: there is none of this name and UID.";
+    let unread = "Preemption of the pod is refused: the webhook cannot read the pod from the API server: try again.";
+    let unknown = "Preemption of the pod is refused: no pod with this name and UID exists.";
     for (stored, why) in [(Ok(None), unknown), (Ok(Some(other)), unknown), (Err("away".to_owned()), unread)] {
         let mut scene = scene_of(stored, refusing(), LONG, 10, vec![]);
         for (operation, dry_run) in [("UPDATE", false), ("DELETE", false), ("DELETE", true)] {

@@ -159,10 +159,10 @@ async fn a_user_s_group_overrides_the_gang_label_and_a_late_label_gets_a_warning
     wait_bound(world, "batch.kubernetes.io/job-name=plain", 1).await;
     let label = "scheduling.giveway.dev/gang=true";
     let said = world.kubectl(&["label", "--warnings-as-errors", "job/plain", label]).await.unwrap_err();
-    assert!(said.contains("the pods that this Job has are no gang"), "{said}");
+    assert!(said.contains("the existing pods of this Job are no gang"), "{said}");
     let event = wait_for_event(&world.kit(), "Job", "plain", "GangLabelTooLate", MINUTE).await;
-    let words = "The label scheduling.giveway.dev/gang came too late: the pods that this Job has are no gang, and it creates further pods \
-                 without a gate: delete it and create it again.";
+    let words = "The label scheduling.giveway.dev/gang came too late: the existing pods of this Job are no gang, and it creates further \
+                 pods without Giveway's scheduling gate: delete the Job and create it again.";
     assert_eq!(event, words);
     let refused = world.kubectl(&["label", "job/plain", "--overwrite", "scheduling.giveway.dev/gang=yes"]).await;
     assert!(refused.unwrap_err().contains("Invalid value: \"yes\": must be \"true\" or \"false\""));

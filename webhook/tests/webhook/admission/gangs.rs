@@ -288,8 +288,8 @@ fn a_label_that_is_added_to_an_owner_with_pods_is_not_copied_and_causes_a_warnin
     let before = job(json!({}), json!({}));
     let verdict = mutate(&update("jobs", job(labelled(), json!({})), before.clone()), &empty());
     assert_eq!(verdict.outcome, VerdictOutcome::Allowed);
-    let words = "metadata.labels[scheduling.giveway.dev/gang]: the pods that this Job has are no gang, and it creates further pods \
-                 without a gate: delete it and create it again";
+    let words = "metadata.labels[scheduling.giveway.dev/gang]: the existing pods of this Job are no gang, and it creates further \
+                 pods without Giveway's scheduling gate: delete the Job and create it again";
     assert_eq!(verdict.notes.warnings, [words]);
     let [event] = verdict.notes.events.as_slice() else { panic!("{:?}", verdict.notes.events) };
     let about = (event.about.api_version.as_str(), event.about.kind, event.about.name.as_str());

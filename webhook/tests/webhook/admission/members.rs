@@ -129,7 +129,9 @@ fn a_member_keeps_a_class_above_its_groups_and_is_warned_that_the_groups_counts(
     assert_eq!(object["spec"]["priority"], json!(40));
     assert_eq!(
         mutate(&request, &view).notes.warnings,
-        ["priority class guarded (40) is above the priority of pod group gang, 20: the group's counts for preemption"]
+        [
+            "priority class guarded (40) is above the priority of pod group gang, 20: the priority of the group counts for preemption"
+        ]
     );
 }
 
@@ -203,8 +205,8 @@ fn the_stored_priority_of_a_group_counts_after_its_class_was_recreated_with_a_lo
         assert_refused(mutate(&create("pods", pod), &view), 422, &message);
     }
     let warned = mutate(&create("pods", member("old")), &with_old_group(5)).notes.warnings;
-    let warning =
-        "priority class managed (20) is above the priority of pod group old, 5: the group's counts for preemption";
+    let warning = "priority class managed (20) is above the priority of pod group old, 5: the priority of the group counts for \
+                   preemption";
     assert_eq!(warned, [warning]);
 }
 

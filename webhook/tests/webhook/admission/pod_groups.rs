@@ -127,7 +127,7 @@ fn a_class_that_is_not_managed_is_warned_about() {
     assert_eq!(
         warnings("plain"),
         [
-            "priority class plain is not managed by Giveway: kube-scheduler may preempt for single pods of this group; see `scheduling.giveway.dev/managed`"
+            "priority class plain is not managed by Giveway: kube-scheduler may preempt for single pods of this group; `kubectl giveway adopt plain` makes the class managed"
         ]
     );
     for silent in ["managed", "managed-never", "polite"] {
@@ -231,7 +231,7 @@ fn a_reference_to_a_missing_template_causes_a_warning() {
     assert_eq!(
         reference("work", "other").notes.warnings,
         [
-            "spec.podGroupTemplateRef.workload.podGroupTemplateName: PodGroupTemplate \"other\" not found in Workload \"work\": the group is not counted in its status"
+            "spec.podGroupTemplateRef.workload.podGroupTemplateName: PodGroupTemplate \"other\" not found in Workload \"work\": the group is not counted in the status of the Workload"
         ]
     );
     let unknown = reference("none", "gang");
