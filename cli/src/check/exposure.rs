@@ -94,7 +94,13 @@ mod tests {
             assert_eq!(found[0].status, expected, "class {value}, pod {priority}, threshold {threshold}");
             assert_eq!(found[0].exposed.len(), usize::from(exposed));
             let managed = judged(vec![class("batch", value, false)], vec![pod("web-0", priority, threshold)]);
-            assert_eq!(managed, [Finding::ok("guarded", "1 guarded pod, exposed to no class.")]);
+            assert_eq!(
+                managed,
+                [Finding::ok(
+                    "guarded",
+                    "1 pod has a guaranteed budget, and no class below the threshold preempts it through kube-scheduler."
+                )]
+            );
         }
     }
 
@@ -106,10 +112,9 @@ mod tests {
         assert_eq!(found[0].remedy, "kubectl giveway adopt batch");
         assert!(
             found[0].message.starts_with(
-                "PriorityClass batch (100) preempts through kube-scheduler, and is above 7 guarded pods that are below \
-                 a threshold that it does not reach; only the guard protects them, while the webhook runs: shop/web-0 \
-                 (priority 10, threshold 5000, budget web), "
-            ) && found[0].message.ends_with(" and 2 more."),
+                "PriorityClass batch (100) preempts through kube-scheduler, which may violate the guaranteed budgets of 7 pods: \
+                 shop/web-0 (priority 10, threshold 5000, budget web), "
+            ) && found[0].message.ends_with(" and 2 more. Only the guard prevents that, while the webhook runs."),
             "{}",
             found[0].message
         );
@@ -131,7 +136,13 @@ mod tests {
     fn pods_without_a_class_are_listed_only_if_they_expose_a_pod() {
         let nameless = || vec![class("", 0, true)];
         let none = judged(nameless(), vec![pod("web-0", 10, 5000)]);
-        assert_eq!(none, [Finding::ok("guarded", "1 guarded pod, exposed to no class.")]);
+        assert_eq!(
+            none,
+            [Finding::ok(
+                "guarded",
+                "1 pod has a guaranteed budget, and no class below the threshold preempts it through kube-scheduler."
+            )]
+        );
         let some = judged(nameless(), vec![pod("web-0", -1, 5000)]);
         assert_eq!((some[0].status, some[0].class.as_deref()), (Status::Fail, None));
         assert!(some[0].message.starts_with("Pods without a class (priority 0) preempt"), "{some:?}");

@@ -60,7 +60,7 @@ mod tests {
         assert_eq!((finding.status, finding.class.as_deref()), (Status::Warn, Some("low")));
         assert_eq!(
             finding.message,
-            "PriorityClass low has minimum-preemptable-priority 10000, which only the plugin PreemptionToleration heeds. Its counterpart is a threshold, for pods under a budget. That it ends after 3600 s (toleration-seconds) has no counterpart."
+            "PriorityClass low has minimum-preemptable-priority 10000, which only the plugin PreemptionToleration reads. Giveway's counterpart is a threshold, which holds for pods with a PodDisruptionBudget. Giveway has no counterpart of toleration-seconds, by which the toleration ends after 3600 s."
         );
         assert_eq!(
             finding.remedy,
@@ -80,7 +80,7 @@ mod tests {
     fn what_no_threshold_can_be_and_what_says_nothing_has_none() {
         assert!(found(Some("2000000001"), None, None).message.ends_with("A threshold cannot have this value."));
         assert!(found(Some("high"), None, None).message.ends_with("A threshold cannot have this value."));
-        assert!(found(None, None, None).message.ends_with("They have no counterpart."));
+        assert!(found(None, None, None).message.ends_with("Giveway has no counterpart of them."));
         let unknown = findings(&Installation { tolerations: Err("forbidden".into()), ..healthy() });
         assert_eq!(
             unknown[0].message,

@@ -46,7 +46,7 @@ async fn check_passes_on_a_healthy_installation_and_names_each_later_fault() {
     world.budget("web").matching("app", "web").min_available(2).create_allowing(0).await;
 
     let passed = giveway(&mut world, &["check"]).await;
-    assert!(passed.ok().contains("2 guarded pods, exposed to no class."), "{}", passed.out);
+    assert!(passed.ok().contains("2 pods have a guaranteed budget"), "{}", passed.out);
     for line in ["OK      crds", "OK      webhook", "OK      operator", "OK      in-tree", "\n0 failed, "] {
         assert!(passed.out.contains(line), "{line} is not in:\n{}", passed.out);
     }
@@ -126,7 +126,7 @@ async fn check_passes_on_a_healthy_installation_and_names_each_later_fault() {
     assert_eq!(lines.len(), 1, "{lines:#?}");
     let message = lines[0]["message"].as_str().unwrap();
     assert!(
-        message.starts_with("Admission does not work; the API server says: ")
+        message.starts_with("Giveway's webhook does not work; the API server says: ")
             && message.contains("failed calling webhook"),
         "{message}"
     );
@@ -144,7 +144,7 @@ async fn check_names_every_missing_part_if_giveway_is_not_installed() {
              workloads, workloads/status.",
             "There is no MutatingWebhookConfiguration giveway, so the API server does not call Giveway's webhook.",
             "There is no ValidatingWebhookConfiguration giveway, so the API server does not call Giveway's webhook.",
-            "Admission does not work: a managed class (dry run) was accepted without being filled in.",
+            "Giveway's webhook was not called: the API server accepted a managed PriorityClass unchanged (dry run).",
             "These ValidatingAdmissionPolicies do not exist, or have no binding that puts them into force: giveway-bindings, giveway-class-annotations, giveway-classless-pods, giveway-critical-addons, giveway-mirror-pods, giveway-namespaces, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-pods, giveway-preemptions. Without them, every user with the right to write the objects can write what they protect.",
             "No operator has ever been the leader: there is no Lease in namespace giveway-system.",
         ]

@@ -121,7 +121,10 @@ fn an_autoscaler_that_is_not_asked_is_offered_the_method_that_it_knows() {
     assert!(found[0].remedy.contains("provisioning.method=ProvisioningRequest;"), "{found:?}");
     assert!(found[1].remedy.contains("provisioning.method=Placeholder;"), "{found:?}");
     let asked = of(&Installation { provisioning: Some("Placeholder".into()), ..facts });
-    assert_eq!(asked[1].message, "NodePools of Karpenter are served; pending gangs request capacity by Placeholder.");
+    assert_eq!(
+        asked[1].message,
+        "NodePools of Karpenter are served; Giveway requests capacity for pending gangs (provisioning.method=Placeholder)."
+    );
     assert_eq!(asked[1].status, Status::Ok);
     assert_eq!(of(&healthy()), []);
 }
@@ -155,16 +158,16 @@ fn in_a_healthy_installation_every_line_is_ok() {
         lines,
         [
             "PodGroup, Preemption and Workload are served in scheduling.giveway.dev/v1alpha1.",
-            "Admission answers: a managed class (dry run) was filled in.",
+            "Giveway's webhook answers: it filled in the fields of a managed PriorityClass (dry run).",
             "The chart's policies protect Giveway's labels, annotations and scheduling gates on pods and groups.",
             "The API server asks Giveway's webhook before kube-scheduler preempts a pod.",
             "The webhooks' caBundle (CN=giveway.test) expires in 39 days, on 2026-12-31; neither the operator nor cert-manager renews it.",
             "Secret giveway-webhook-tls (CN=giveway.test) expires in 39 days, on 2026-12-31; neither the operator nor cert-manager renews it.",
             "a-1 is the leader; it renewed the Lease giveway-system/giveway-operator 3 s ago.",
-            "Giveway preempts, by the chart's value `mode`.",
-            "The chart is 0.1.0, as this program.",
-            "Deployment giveway-operator is v0.1.0, as this program.",
-            "Deployment giveway-webhook is v0.1.0, as this program.",
+            "Giveway preempts (set by the chart's value `mode`).",
+            "The chart has version 0.1.0, like this program.",
+            "Deployment giveway-operator has version v0.1.0, like this program.",
+            "Deployment giveway-webhook has version v0.1.0, like this program.",
             "The in-tree PodGroup API is not served, so the scheduler's gate GenericWorkload has no effect.",
             "No pod has both a threshold and a budget.",
         ]
@@ -189,13 +192,13 @@ fn each_fault_is_one_line_with_its_weight() {
             Installation { switched: Ok(Switched::To(Mode::Off)), ..healthy() },
             Warn,
             "mode",
-            "Giveway is switched off: it gates no pods and evicts none, by ConfigMap giveway-system/giveway-mode.",
+            "Giveway is switched off: it gates no pods and evicts none (set by ConfigMap giveway-system/giveway-mode).",
         ),
         (
             Installation { chart_mode: Some(Mode::Observe), ..healthy() },
             Warn,
             "mode",
-            "Giveway observes and evicts no pods, by the chart's value `mode`.",
+            "Giveway observes and evicts no pods (set by the chart's value `mode`).",
         ),
         (
             Installation {
@@ -220,7 +223,12 @@ fn each_fault_is_one_line_with_its_weight() {
             "webhook",
             "There is no ValidatingWebhookConfiguration giveway",
         ),
-        (Installation { admission: AdmissionState::Silent, ..healthy() }, Fail, "webhook", "without being filled in."),
+        (
+            Installation { admission: AdmissionState::Silent, ..healthy() },
+            Fail,
+            "webhook",
+            "accepted a managed PriorityClass unchanged",
+        ),
         (
             Installation { admission: AdmissionState::Fails("connection refused".into()), ..healthy() },
             Fail,
@@ -247,7 +255,7 @@ fn each_fault_is_one_line_with_its_weight() {
             },
             Warn,
             "guard",
-            "are not guarded",
+            "No webhook checks the preemptions by kube-scheduler",
         ),
         (at("2026-12-20T00:00:00Z"), Warn, "certificate", "expires in 11 days, on 2026-12-31; neither"),
         // The operator and cert-manager renew when a third of the validity remains: 39 of 364 days are overdue.
@@ -302,7 +310,7 @@ fn each_fault_is_one_line_with_its_weight() {
             Installation { version: "0.2.0".into(), ..healthy() },
             Warn,
             "version",
-            "The chart is 0.1.0, this program 0.2.0.",
+            "The chart has version 0.1.0, and this program 0.2.0.",
         ),
         (
             Installation { in_tree: Ok(vec!["scheduling.k8s.io/v1beta1".into()]), ..healthy() },
@@ -317,7 +325,7 @@ fn each_fault_is_one_line_with_its_weight() {
             },
             Fail,
             "classes",
-            "`adopt high` was interrupted",
+            "`kubectl giveway adopt high` was interrupted",
         ),
     ];
     for (facts, status, check, text) in rows {

@@ -34,12 +34,13 @@ pub(in crate::check) fn configuration_unknown(kind: &str, why: &str) -> Finding 
 
 /// Passed: the webhook filled in a managed class that was created in a dry run.
 pub(in crate::check) fn admission_answers() -> Finding {
-    Finding::ok("webhook", "Admission answers: a managed class (dry run) was filled in.")
+    Finding::ok("webhook", "Giveway's webhook answers: it filled in the fields of a managed PriorityClass (dry run).")
 }
 
 /// Failed: the class of the dry run was accepted as it was sent, so no webhook was called.
 pub(in crate::check) fn admission_is_silent() -> Finding {
-    let message = "Admission does not work: a managed class (dry run) was accepted without being filled in.";
+    let message =
+        "Giveway's webhook was not called: the API server accepted a managed PriorityClass unchanged (dry run).";
     Finding::fail("webhook", message, "Install the chart.")
 }
 
@@ -58,9 +59,9 @@ pub(in crate::check) fn admission_is_not_reached(namespace: &str, port: u16, sai
     Finding::fail("webhook", api_server_says(said), remedy)
 }
 
-/// Returns the sentence that admission does not work, with the API server's message `said`.
+/// Returns the sentence that the webhook does not work, with the words of the API server.
 fn api_server_says(said: &str) -> String {
-    format!("Admission does not work; the API server says: {said}")
+    format!("Giveway's webhook does not work; the API server says: {said}")
 }
 
 /// Returns the command that shows the webhook's pods and the addresses of its Service.
@@ -114,11 +115,12 @@ pub(in crate::check) fn guarded() -> Finding {
 /// Warning: the API server does not call the webhook before kube-scheduler preempts a pod: the guard is disabled, or the chart is not
 /// installed.
 pub(in crate::check) fn not_guarded() -> Finding {
-    let message = "kube-scheduler's own preemptions are not guarded: no webhook is called when they delete pods.";
-    Finding::warn("guard", message, "Set the chart's guard.enabled to true, or adopt every class that preempts.")
+    let message = "No webhook checks the preemptions by kube-scheduler, so these may violate guaranteed budgets.";
+    let remedy = "Set the chart's value guard.enabled to true, or run kubectl giveway adopt CLASS for each PriorityClass that preempts.";
+    Finding::warn("guard", message, remedy)
 }
 
 /// Warning: the webhook configuration with the guard could not be read. `why` is the error.
 pub(in crate::check) fn guard_unknown(why: &str) -> Finding {
-    unknown("guard", "Whether kube-scheduler's own preemptions are guarded", why)
+    unknown("guard", "Whether a webhook checks the preemptions by kube-scheduler", why)
 }

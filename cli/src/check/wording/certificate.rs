@@ -42,11 +42,15 @@ impl CertificateHolder<'_> {
         let Self { namespace, secret, .. } = self;
         match self.renewer {
             Renewer::Operator => format!(
-                "kubectl -n {namespace} logs deployment/giveway-operator; a new one is made at once after kubectl -n \
+                "kubectl -n {namespace} logs deployment/giveway-operator; to get a new certificate at once: kubectl -n \
                  {namespace} delete secret {secret}"
             ),
             Renewer::CertManager => format!("kubectl -n {namespace} describe certificates.cert-manager.io"),
-            Renewer::Other => "Renew it; with its authority change the chart's webhook.caBundle.".to_owned(),
+            Renewer::Other => {
+                "Renew the certificate. If its certificate authority changes, set the chart's webhook.caBundle \
+                               to the new one."
+                    .to_owned()
+            }
         }
     }
 }
@@ -62,10 +66,10 @@ pub(in crate::check) fn not_made(namespace: &str, secret: &str) -> Finding {
 /// outside the cluster.
 pub(in crate::check) fn elsewhere(namespace: &str, secret: &str) -> Finding {
     let message = format!(
-        "The webhook's own certificate is not known: there is no Secret {namespace}/{secret}, so it runs outside the \
-         cluster."
+        "The webhook's own certificate is not known: there is no Secret {namespace}/{secret}, so the webhook runs outside \
+         the cluster."
     );
-    Finding::warn("certificate", message, "Look at the directory that its flag --tls-directory names.")
+    Finding::warn("certificate", message, "Look at the directory that the webhook's flag --tls-directory names.")
 }
 
 /// Warning: the Secret with the webhook's certificate could not be read. `why` is the error.
@@ -110,7 +114,11 @@ pub(in crate::check) fn expires(
     soon: bool,
 ) -> Finding {
     let (what, renews, left, date) = (holder.what(), holder.renews(), counted(days, "day", "days"), date(until));
-    let many = if authorities > 1 { format!("; {authorities} authorities are trusted") } else { String::new() };
+    let many = if authorities > 1 {
+        format!("; API servers trust {authorities} certificate authorities")
+    } else {
+        String::new()
+    };
     let message = format!("{what} ({subject}) expires in {left}, on {date}; {renews}{many}.");
     if soon { Finding::warn("certificate", message, holder.remedy()) } else { Finding::ok("certificate", message) }
 }

@@ -28,7 +28,11 @@ pub(in crate::check) fn system_classes(names: &[&str]) -> Finding {
 pub(in crate::check) fn no_pod_exposed(guarded: usize) -> Finding {
     let message = match guarded {
         0 => "No pod has both a threshold and a budget.".to_owned(),
-        all => format!("{}, exposed to no class.", counted(all, "guarded pod", "guarded pods")),
+        all => format!(
+            "{} a guaranteed budget, and no class below the threshold preempts {} through kube-scheduler.",
+            counted(all, "pod has", "pods have"),
+            agree(all, "it", "them")
+        ),
     };
     Finding::ok("guarded", message)
 }
@@ -46,20 +50,15 @@ pub(in crate::check) fn class_preempts(class: &ClassSummary) -> Finding {
 /// Failed: a class preempts through kube-scheduler, and exposes these pods with a guaranteed budget. `guard` is true if the webhook is
 /// called before such a preemption.
 pub(in crate::check) fn class_exposes(class: &ClassSummary, pods: &[GuardedPod], guard: bool) -> Finding {
-    let count = counted(pods.len(), "guarded pod that is", "guarded pods that are");
-    let only = match guard {
-        true => format!("; only the guard protects {}, while the webhook runs", agree(pods.len(), "it", "them")),
-        false => String::new(),
-    };
+    let only = if guard { " Only the guard prevents that, while the webhook runs." } else { "" };
     let names = pods.iter().map(|pod| {
         let GuardedPod { namespace, name, priority, threshold, budgets } = pod;
         format!("{namespace}/{name} (priority {priority}, threshold {threshold}, budget {})", budgets.join(", "))
     });
     let message = format!(
-        "{}, and {} above {count} below a threshold that {} not reach{only}: {}.{}",
+        "{}, which may violate the guaranteed budgets of {}: {}.{only}{}",
         through_scheduler(class),
-        if class.name.is_empty() { "are" } else { "is" },
-        if class.name.is_empty() { "they do" } else { "it does" },
+        counted(pods.len(), "pod", "pods"),
         first(names),
         although_managed(class)
     );
@@ -102,7 +101,7 @@ pub(in crate::check) fn toleration_with_threshold(class: &str, minimum: &str, se
     let ends = ends(seconds);
     let message = format!(
         "PriorityClass {class} has both minimum-preemptable-priority {minimum} (PreemptionToleration) and the same \
-         threshold of Giveway, which holds for pods under a budget.{ends}"
+         threshold of Giveway, which holds for pods with a PodDisruptionBudget.{ends}"
     );
     Finding::ok("classes", message)
 }
@@ -113,7 +112,7 @@ pub(in crate::check) fn toleration_without_threshold(class: &str, minimum: &str,
     let ends = ends(seconds);
     let message = format!(
         "PriorityClass {class} has minimum-preemptable-priority {minimum}, which only the plugin \
-         PreemptionToleration heeds. Its counterpart is a threshold, for pods under a budget.{ends}"
+         PreemptionToleration reads. Giveway's counterpart is a threshold, which holds for pods with a PodDisruptionBudget.{ends}"
     );
     let remedy = format!(
         "Annotate the class {ANNOTATION_THRESHOLD}: \"{minimum}\", and give its pods a PodDisruptionBudget, \
@@ -128,7 +127,7 @@ pub(in crate::check) fn toleration_beyond_thresholds(class: &str, minimum: &str,
     let ends = ends(seconds);
     let message = format!(
         "PriorityClass {class} has minimum-preemptable-priority {minimum}, which only the plugin \
-         PreemptionToleration heeds. A threshold cannot have this value.{ends}"
+         PreemptionToleration reads. A threshold cannot have this value.{ends}"
     );
     let remedy = format!("Choose a number that is not above {MAX_THRESHOLD} for {ANNOTATION_THRESHOLD}.");
     Finding::warn("classes", message, remedy)
@@ -140,9 +139,9 @@ pub(in crate::check) fn toleration_without_minimum(class: &str, seconds: Option<
     let ends = ends(seconds);
     let message = format!(
         "PriorityClass {class} has annotations of the plugin PreemptionToleration without a \
-         minimum-preemptable-priority. They have no counterpart.{ends}"
+         minimum-preemptable-priority. Giveway has no counterpart of them.{ends}"
     );
-    let remedy = "Remove them, or leave them to that plugin: Giveway does not read them.";
+    let remedy = "Remove the annotations, or leave them to that plugin: Giveway does not read them.";
     Finding::warn("classes", message, remedy)
 }
 
@@ -150,7 +149,7 @@ pub(in crate::check) fn toleration_without_minimum(class: &str, seconds: Option<
 /// without an end.
 fn ends(seconds: Option<&str>) -> String {
     seconds.map_or_else(String::new, |seconds| {
-        format!(" That it ends after {seconds} s (toleration-seconds) has no counterpart.")
+        format!(" Giveway has no counterpart of toleration-seconds, by which the toleration ends after {seconds} s.")
     })
 }
 
@@ -161,6 +160,8 @@ pub(in crate::check) fn changes_unknown(why: &str) -> Finding {
 
 /// Failed: `change`, which is `adopt` or `release`, has started to change a class and has not finished.
 pub(in crate::check) fn change_interrupted(change: &str, class: &str) -> Finding {
-    let message = format!("`{change} {class}` was interrupted, or is still running: the class may not exist.");
-    Finding::fail("classes", message, format!("kubectl giveway {change} {class}"))
+    let message = format!(
+        "`kubectl giveway {change} {class}` was interrupted, or is still running: PriorityClass {class} may not exist."
+    );
+    Finding::fail("classes", message, format!("If the command does not run any more: kubectl giveway {change} {class}"))
 }

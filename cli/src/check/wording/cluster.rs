@@ -35,7 +35,10 @@ pub(in crate::check) fn autoscalers_unknown(why: &str) -> Finding {
 /// Passed: this cluster autoscaler may run, and the operator requests capacity by `method`, such as `Placeholder`.
 pub(in crate::check) fn capacity_requested(autoscaler: Autoscaler, method: &str) -> Finding {
     let served = served(autoscaler);
-    Finding::ok("autoscaler", format!("{served}; pending gangs request capacity by {method}."))
+    Finding::ok(
+        "autoscaler",
+        format!("{served}; Giveway requests capacity for pending gangs (provisioning.method={method})."),
+    )
 }
 
 /// Warning: this cluster autoscaler may run, and the operator requests no capacity.

@@ -76,7 +76,7 @@ pub(in crate::check) fn mode_of_flag(namespace: &str) -> Finding {
 /// ([`mode_invalid`](giveway_crds::wording::events::mode_invalid), [`mode_missing`](giveway_crds::wording::events::mode_missing)).
 pub(in crate::check) fn mode_invalid(namespace: &str, why: &str) -> Finding {
     let message = format!("{}: {why}. The previous mode stays in force.", map(namespace));
-    Finding::fail("mode", message, "kubectl giveway mode enforce, observe, off or chart")
+    Finding::fail("mode", message, "kubectl giveway mode MODE, with enforce, observe, off or chart as MODE")
 }
 
 /// The operator runs in this mode because the ConfigMap with the mode says so. Passed for `enforce`, otherwise a warning.
@@ -93,7 +93,7 @@ pub(in crate::check) fn mode_of_chart(mode: Mode) -> Finding {
 /// Returns the finding about a mode: passed for `enforce`, otherwise a warning with `remedy`, which says what the user can do. `by`
 /// says what sets the mode.
 fn in_mode(mode: Mode, by: &str, remedy: &str) -> Finding {
-    let message = format!("{}, by {by}.", mode.restraint());
+    let message = format!("{} (set by {by}).", mode.restraint());
     match mode {
         Mode::Enforce => Finding::ok("mode", message),
         Mode::Observe | Mode::Off => Finding::warn("mode", message, remedy),
@@ -158,15 +158,15 @@ pub(in crate::check) fn breaker_of_preemptor(preemptor: &str, plans: usize, unti
 
 /// Passed: the version of a Deployment (`None`: of the chart) is that of this program.
 pub(in crate::check) fn same_version(deployment: Option<&str>, version: &str) -> Finding {
-    Finding::ok("version", format!("{} is {version}, as this program.", component(deployment)))
+    Finding::ok("version", format!("{} has version {version}, like this program.", component(deployment)))
 }
 
 /// Warning: the version of a Deployment (`None`: of the chart) is not `own`, that of this program.
 pub(in crate::check) fn other_version(deployment: Option<&str>, version: &str, own: &str) -> Finding {
     Finding::warn(
         "version",
-        format!("{} is {version}, this program {own}.", component(deployment)),
-        "Use the same version everywhere: what this program predicts may differ from what is decided.",
+        format!("{} has version {version}, and this program {own}.", component(deployment)),
+        "Use the same version everywhere: what this program predicts may differ from what the operator decides.",
     )
 }
 
@@ -188,10 +188,10 @@ pub(in crate::check) fn versions_unknown(why: &str) -> Finding {
 /// Warning: the namespace has no Deployment of the operator or the webhook, so their versions are not known.
 pub(in crate::check) fn no_deployments(namespace: &str) -> Finding {
     let message = format!(
-        "The versions of operator and webhook are not known: namespace {namespace} has no Deployment of theirs, so they \
+        "The versions of operator and webhook are not known: namespace {namespace} has no Deployment of either, so they \
          run outside the cluster."
     );
-    Finding::warn("version", message, "Ask them: giveway-operator --version, giveway-webhook --version.")
+    Finding::warn("version", message, "Run giveway-operator --version and giveway-webhook --version where they run.")
 }
 
 /// Warning: a Deployment has neither an image tag nor a label with its version.

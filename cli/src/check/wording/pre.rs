@@ -11,7 +11,7 @@ pub(in crate::check) fn kubernetes_unknown(why: &str) -> Finding {
 
 /// Error of [`kubernetes_unknown`]: the text is no version of Kubernetes 1.
 pub(in crate::check) fn no_version_of_kubernetes(version: &str) -> String {
-    format!("it says \"{version}\"")
+    format!("the API server reports version \"{version}\", which is not a version of Kubernetes 1")
 }
 
 /// Failed: the version of Kubernetes is below `oldest`, the oldest minor version that the chart supports.
@@ -93,7 +93,7 @@ pub(in crate::check) fn openshift_host_network() -> Finding {
 
 /// Passed: the cluster runs on this platform, and the chart's values have what it needs.
 pub(in crate::check) fn platform_fits(platform: &str) -> Finding {
-    Finding::ok("platform", format!("This is {platform}, and the values fit it."))
+    Finding::ok("platform", format!("This is {platform}, and the chart's values fit it."))
 }
 
 /// The pods that were created in a dry run.
@@ -120,7 +120,7 @@ impl TriedPods<'_> {
     fn how(&self) -> &'static str {
         match self.is_own {
             true => "(dry run)",
-            false => "(dry run, tried because the namespace of Giveway does not exist yet)",
+            false => "(dry run there, because the namespace of Giveway does not exist yet)",
         }
     }
 }
@@ -149,10 +149,11 @@ pub(in crate::check) fn fields_dropped(fields: &[&str]) -> Finding {
 
 /// Passed: the priority class of these pods needs a ResourceQuota in the namespace, and the chart creates it.
 pub(in crate::check) fn quota_created(pods: &TriedPods<'_>) -> Finding {
+    let why = if pods.is_own { "" } else { ", because the namespace of Giveway does not exist yet" };
     let message = format!(
-        "A ResourceQuota is needed for {} {}, and priorityClassQuota.enabled creates it.",
+        "A ResourceQuota is needed for {} (dry run in namespace {}{why}). The chart creates it (priorityClassQuota.enabled).",
         pods.what(),
-        pods.how()
+        pods.namespace
     );
     Finding::ok("pods", message)
 }
@@ -186,7 +187,9 @@ pub(in crate::check) fn scheduler_unknown(lease: &str, why: &str) -> Finding {
 pub(in crate::check) fn no_scheduler_lease(lease: &str) -> Finding {
     Finding::warn(
         "scheduler",
-        format!("There is no Lease {lease}: the operator concludes from the decisions of kube-scheduler that it runs."),
+        format!(
+            "There is no Lease {lease}: the operator concludes from decisions of kube-scheduler that kube-scheduler runs."
+        ),
         "If your scheduler has another Lease (kubectl get leases -A), name it in criticalAddons.schedulerLease; otherwise there is nothing to do.",
     )
 }
@@ -194,8 +197,8 @@ pub(in crate::check) fn no_scheduler_lease(lease: &str) -> Finding {
 /// Warning: the Lease of kube-scheduler, `NAMESPACE/NAME`, is valid for `seconds`, longer than `default`.
 pub(in crate::check) fn long_scheduler_lease(lease: &str, seconds: i32, default: i32) -> Finding {
     let message = format!(
-        "Lease {lease} is valid for {seconds} s, not for {default} s: kube-scheduler may renew it so rarely that the operator takes it \
-         for down in between (6 s without a renewal)."
+        "Lease {lease} is valid for {seconds} s, not for {default} s: kube-scheduler may renew it so rarely that the operator \
+         considers kube-scheduler down between two renewals (after 6 s)."
     );
     Finding::warn("scheduler", message, WITHOUT_LEASE)
 }
@@ -270,7 +273,7 @@ pub(in crate::check) fn network(
         Opening::EksSecurityGroup(port) => {
             format!("Allow port {port} from the cluster security group in the security group of the nodes.")
         }
-        Opening::Anything => "Open it in firewalls, security groups and network policies.".to_owned(),
+        Opening::Anything => "Allow these connections in firewalls, security groups and network policies.".to_owned(),
     };
     Finding::warn("network", message, format!("{remedy} Afterwards: kubectl giveway check"))
 }

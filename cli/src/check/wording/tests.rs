@@ -251,6 +251,7 @@ fn of_cluster() -> Vec<Entry> {
 fn of_pre() -> Vec<Entry> {
     let own = TriedPods { class: "system-cluster-critical", namespace: "giveway-system", is_own: true };
     let other = TriedPods { class: "", namespace: "default", is_own: false };
+    let critical = TriedPods { class: "system-cluster-critical", ..other };
     let apis = ["certificates (cert-manager.io/v1)", "podmonitors (monitoring.coreos.com/v1)"].map(str::to_owned);
     let fields = ["spec.schedulingGates (feature gate A)", "lifecycle.preStop.sleep (feature gate B)"];
     let servers = Ok(vec!["10.0.0.2".to_owned(), "10.0.0.3".to_owned()]);
@@ -276,7 +277,7 @@ fn of_pre() -> Vec<Entry> {
         parts("pre::no_default_namespace", [pre::no_default_namespace()]),
         findings("pre::pods_accepted", [pre::pods_accepted(&own), pre::pods_accepted(&other)]),
         findings("pre::fields_dropped", [1, 2].map(|count| pre::fields_dropped(&fields[..count]))),
-        findings("pre::quota_created", [pre::quota_created(&own), pre::quota_created(&other)]),
+        findings("pre::quota_created", [pre::quota_created(&own), pre::quota_created(&critical)]),
         findings("pre::no_quota", [pre::no_quota(&own, "ERROR")]),
         findings("pre::pods_rejected", [pre::pods_rejected(&own, "ERROR"), pre::pods_rejected(&other, "ERROR")]),
         findings("pre::scheduler_unknown", [pre::scheduler_unknown(lease, "ERROR")]),

@@ -98,7 +98,12 @@ fn each_fault_is_one_line_with_its_weight() {
             "kubernetes",
             "was not tested: 1.33 to 1.37 were.",
         ),
-        (ClusterState { version: Ok(String::new()), ..plain() }, Warn, "kubernetes", "is not known: it says \"\""),
+        (
+            ClusterState { version: Ok(String::new()), ..plain() },
+            Warn,
+            "kubernetes",
+            "is not known: the API server reports version \"\"",
+        ),
         (
             ClusterState { missing: Ok(vec!["certificates (cert-manager.io/v1)".into()]), ..plain() },
             Fail,
