@@ -48,7 +48,7 @@ impl CertificateHolder<'_> {
             Renewer::CertManager => format!("kubectl -n {namespace} describe certificates.cert-manager.io"),
             Renewer::Other => {
                 "Renew the certificate. If its certificate authority changes, set the chart's webhook.caBundle \
-                               to the new one."
+                 to the new one."
                     .to_owned()
             }
         }
