@@ -67,8 +67,8 @@ impl<'a> RequestedPriority<'a> {
     /// Returns the clause that says what to do about stored pods with a lower priority than their group.
     pub fn remedy_later(&self, classes: &Classes) -> String {
         match self.class_name.ok_or(self.priority).map(|name| (name, self.lapsed(name, classes))) {
-            Err(asked) => format!("delete them and create them again with a class of {asked} or more"),
-            Ok((name, None)) => format!("delete them and create them again with class {name} or without a class"),
+            Err(asked) => format!("delete such pods and create them again with a class of {asked} or more"),
+            Ok((name, None)) => format!("delete such pods and create them again with class {name} or without a class"),
             Ok((_, Some(lapsed))) => lapsed,
         }
     }
@@ -144,7 +144,7 @@ mod tests {
         );
         assert_eq!(
             group.remedy_later(&classes),
-            "delete them and create them again with class high or without a class"
+            "delete such pods and create them again with class high or without a class"
         );
         assert_eq!(group.refusal("high", 1000, &classes), None);
         assert_eq!(group.refusal("higher", 2000, &classes), None);

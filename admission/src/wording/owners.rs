@@ -32,7 +32,7 @@ pub fn stored_gang_never_starts(kind: &str, obstacle: &Obstacle) -> String {
 /// gang.
 pub fn no_gang(kind: &str, obstacle: &Obstacle) -> String {
     let Obstacle { field, value, detail } = obstacle;
-    format!("{field}: {value:?}: no gang is made of this {kind}: {detail}")
+    format!("{field}: {value:?}: Giveway creates no gang for this {kind}: {detail}")
 }
 
 /// Warning: the label was added to an owner that has pods.

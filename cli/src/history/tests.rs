@@ -34,7 +34,7 @@ fn stored() -> Vec<Preemption> {
             },
             "status": {
                 "state": "Completed", "plannedAt": "2026-11-22T11:00:00Z", "finishedAt": "2026-11-22T11:00:09Z",
-                "message": "2 of 2 placed pods were bound."
+                "message": "2 of 2 pods of the plan were bound."
             }
         },
         {
@@ -144,7 +144,7 @@ fn programs_get_names_times_and_every_victim() {
         json!([{
             "cause": "Preemptor",
             "preemption": "a-1", "plannedAt": "2026-11-22T11:00:00Z", "finishedAt": "2026-11-22T11:00:09Z",
-            "state": "Completed", "message": "2 of 2 placed pods were bound.", "role": "victim", "pods": 1,
+            "state": "Completed", "message": "2 of 2 pods of the plan were bound.", "role": "victim", "pods": 1,
             "strategy": "least-cost",
             "preemptor": {"kind": "PodGroup", "namespace": "ml", "name": "train", "uid": "u-train", "priority": 1000},
             "victims": [{

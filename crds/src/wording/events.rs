@@ -40,7 +40,7 @@ pub fn template_not_found(group: &ObjectKey, workload: &str, template: &str) -> 
 /// Reason `PodGroupNotFound`, on a pod that names a PodGroup which does not exist.
 pub fn group_not_found(group: &ObjectKey) -> String {
     let ObjectKey { namespace, name } = group;
-    format!("Pod group {name} does not exist in namespace {namespace}. The pod waits until it is created.")
+    format!("Pod group {name} does not exist in namespace {namespace}. The pod waits until that pod group is created.")
 }
 
 /// Why the PodGroup of a gang by label cannot be created: its owner does not exist.

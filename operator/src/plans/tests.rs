@@ -241,7 +241,7 @@ fn a_plan_runs_from_nomination_to_bound_pods() {
     let ended = run.step().ended.unwrap();
     assert_eq!(
         (ended.state, ended.message.to_string().as_str()),
-        (PlanState::Completed, "2 of 2 placed pods were bound.")
+        (PlanState::Completed, "2 of 2 pods of the plan were bound.")
     );
 }
 

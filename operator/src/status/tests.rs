@@ -386,7 +386,7 @@ fn members_below_their_group_are_counted_by_their_state_with_a_remedy() {
     let status = case.store();
     assert_eq!(
         says(&status, types::PODS_NOT_MATCHING_PRIORITY),
-        "True PriorityMismatch: 2 pods are never ungated and not counted: priority -5 to 5 is below the group's, 100, and a PodGroup does not raise the priority of its pods. To start, delete them and create them again with class high or without a class. 1 pod runs \
+        "True PriorityMismatch: 2 pods are never ungated and not counted: priority -5 to 5 is below the group's, 100, and a PodGroup does not raise the priority of its pods. To start, delete such pods and create them again with class high or without a class. 1 pod runs \
          with priority 99, below the group's, 100; the lower priority counts for preemption. 1 pod has priority 101; the group's priority \
          100 counts instead."
     );

@@ -148,7 +148,7 @@ fn a_plan_runs_to_its_end_and_evicts_each_pod_once() {
         assert_eq!(driven.evicted(), Stage::AllEvicted.evicted(), "{stage:?}");
         let plan = only(driven.stored());
         assert!(
-            plan.starts_with("Preemptor Completed: ") && plan.ends_with(" 2 of 2 placed pods were bound."),
+            plan.starts_with("Preemptor Completed: ") && plan.ends_with(" 2 of 2 pods of the plan were bound."),
             "{plan}"
         );
         assert!(plan.contains(" were evicted for ") && !plan.contains(" are evicted"), "it speaks of the past: {plan}");
@@ -475,7 +475,7 @@ fn a_new_leader_finishes_only_the_partially_disrupted_group_if_the_preemptor_was
         driven.run(seconds(10));
         assert_eq!(driven.evicted(), ["a-0", "a-1"]);
         let stored = driven.stored();
-        let why = "Preemptor Cancelled: An earlier leader stored this plan, which is no longer valid: its preemptor was deleted.";
+        let why = "Preemptor Cancelled: An earlier leader stored this plan, which is no longer valid: the preemptor was deleted.";
         assert!(stored.contains(&why.to_owned()), "{stored:#?}");
         assert!(stored.iter().any(|plan| plan.starts_with("PartiallyDisrupted Completed: ")), "{stored:#?}");
         assert_eq!(driven.nominated(), Vec::<String>::new());

@@ -84,7 +84,10 @@ async fn a_pod_of_a_missing_group_stays_gated_with_an_event_until_the_group_is_c
     let mut gang = builder.without_group();
     gang.add_pods(2).await;
     let message = gang.pods[0].wait_event("PodGroupNotFound", MINUTE).await;
-    assert_eq!(message, "Pod group later does not exist in namespace default. The pod waits until it is created.");
+    assert_eq!(
+        message,
+        "Pod group later does not exist in namespace default. The pod waits until that pod group is created."
+    );
     assert_eq!(scheduling_gates(&gang.pods[1].get().await.unwrap()), [keys::GATE]);
     builder.create_group().await;
     gang.wait_bound(MINUTE).await;

@@ -177,7 +177,7 @@ async fn with_the_group_created_after_its_pods(scene: &mut Scene) {
         &late,
         MISMATCH,
         "True PriorityMismatch",
-        "2 pods are never ungated and not counted: priority 10 is below the group's, 1000, and a PodGroup does not raise the priority of its pods. To start, delete them and create them again with class high or without a class.",
+        "2 pods are never ungated and not counted: priority 10 is below the group's, 1000, and a PodGroup does not raise the priority of its pods. To start, delete such pods and create them again with class high or without a class.",
     )
     .await;
     let waits = "2 pods needed, 0 exist; 2 more do not count because their priority is below the group's.";

@@ -106,8 +106,7 @@ async fn a_plan_for_a_deleted_preemptor_of_the_same_name_is_cancelled() {
     let again = world.gang("train", 4).priority("low").without_pods().create().await;
     world.operator().start().await;
     let (state, message) = ended(&wait_ended(&world, &plan.id).await);
-    let words = "An earlier leader stored this plan, which is no longer valid: its preemptor was deleted, and another \
-                 object has the name.";
+    let words = "An earlier leader stored this plan, which is no longer valid: the preemptor was deleted, and another object has the name.";
     assert_eq!((state, message.as_str()), (PlanState::Cancelled, words));
     assert_eq!(world.audit().await.evicted_names(), Vec::<String>::new());
     again.delete().await;

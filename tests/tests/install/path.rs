@@ -81,7 +81,7 @@ async fn the_packaged_chart_can_be_installed_upgraded_and_uninstalled_completely
     .await;
     let sentences = [
         "16 pods have a node, 16 needed.",
-        "pods of priority 10 or less were evicted for 16 pods of pod group default/train with priority 1000. 16 of 16 placed pods were bound.",
+        "pods of priority 10 or less were evicted for 16 pods of pod group default/train with priority 1000. 16 of 16 pods of the plan were bound.",
         "16 pods fit and start.",
     ];
     // Events are written after more urgent calls.

@@ -53,7 +53,7 @@ pub(in crate::check) fn admission_fails(namespace: &str, said: &str) -> Finding 
 /// ready, or its packets are dropped. `said` is the API server's message.
 pub(in crate::check) fn admission_is_not_reached(namespace: &str, port: u16, said: &str) -> Finding {
     let remedy = format!(
-        "Allow the API servers to reach TCP port {port} of the webhook's pods (docs/platforms.md). Are they ready? {}",
+        "Allow the API servers to reach TCP port {port} of the webhook's pods (docs/platforms.md). Are these pods ready? {}",
         webhook_pods(namespace)
     );
     Finding::fail("webhook", api_server_says(said), remedy)
@@ -76,7 +76,7 @@ pub(in crate::check) fn admission_unknown(why: &str) -> Finding {
 
 /// Error of [`admission_unknown`]: the object of the dry run, a class or a pod with this name, exists already.
 pub(in crate::check) fn probe_exists(kind: &str, name: &str) -> String {
-    format!("a {kind} {name} exists")
+    format!("a {kind} {name} exists: delete it")
 }
 
 /// Warning: the chart's ValidatingAdmissionPolicies could not be read. `why` is the error.

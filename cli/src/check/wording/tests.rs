@@ -342,6 +342,6 @@ fn a_forbidden_read_names_the_missing_right_and_other_errors_do_not() {
     let found = operator::leader_unknown(said);
     assert_eq!(found.message, format!("Whether an operator is the leader is not known: {said}"));
     assert_eq!(found.remedy, "Run the command as an administrator, or give user ann the right that is named here.");
-    let taken = admission::admission_unknown("a PriorityClass giveway-check-probe exists");
+    let taken = admission::admission_unknown("a PriorityClass giveway-check-probe exists: delete it");
     assert_eq!(taken.remedy, "Fix the cause that is named here, and run the command again.");
 }

@@ -6,7 +6,7 @@ use crate::wording::{Sentence, agree, part_of};
 
 /// Completed: kube-scheduler has bound the `placed` members of the plan, of which `bound` still exist.
 pub fn completed(bound: usize, placed: usize) -> String {
-    format!("{} bound.", part_of(bound, placed, ("placed pod", "placed pods"), ("was", "were")))
+    format!("{} bound.", part_of(bound, placed, ("pod of the plan", "pods of the plan"), ("was", "were")))
 }
 
 /// Cancelled: the preemptor does not exist any more.

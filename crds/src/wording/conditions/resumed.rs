@@ -11,42 +11,42 @@ pub fn not_valid(why: Sentence) -> Sentence {
 
 /// Why a stored plan does not match the cluster: its preemptor does not exist any more.
 pub fn preemptor_deleted() -> &'static str {
-    "its preemptor was deleted."
+    "the preemptor was deleted."
 }
 
 /// Why a stored plan does not match the cluster: another object, with another UID, has the name of its preemptor.
 pub fn preemptor_replaced() -> &'static str {
-    "its preemptor was deleted, and another object has the name."
+    "the preemptor was deleted, and another object has the name."
 }
 
 /// Why a stored plan does not match the cluster: the preemption policy of its preemptor is `Never` now.
 pub fn preemptor_never_preempts() -> &'static str {
-    "its preemptor may not preempt."
+    "the preemptor may not preempt: its preemptionPolicy is Never."
 }
 
 /// Why a stored plan does not match the cluster: the priority of its preemptor is `now`, and was `planned` when the plan was made.
 pub fn priority_changed(now: i32, planned: i32) -> String {
-    format!("its preemptor has priority {now}; the plan was made with priority {planned}.")
+    format!("the preemptor has priority {now}; the plan was made with priority {planned}.")
 }
 
 /// A placed pod does not belong to the preemptor.
 pub fn foreign_member(pod: &ObjectKey) -> String {
-    format!("pod {pod}, which the plan places, does not belong to its preemptor.")
+    format!("pod {pod}, which the plan places, does not belong to the preemptor.")
 }
 
 /// The preemptor must stay within one topology domain, and the plan has none.
 pub fn domain_missing(key: &str) -> String {
-    format!("its preemptor must stay on nodes with one value of label {key}, and the plan names no value.")
+    format!("the preemptor must stay on nodes with one value of label {key}, and the plan names no value.")
 }
 
 /// The plan is for a topology domain with another key than the preemptor's.
 pub fn domain_of_another_key(key: &str, domain: &StoredDomain) -> String {
-    format!("its preemptor must stay on nodes with one value of label {key}, and the plan is for {domain}.")
+    format!("the preemptor must stay on nodes with one value of label {key}, and the plan is for {domain}.")
 }
 
 /// The plan is for a topology domain, and the preemptor needs none.
 pub fn domain_not_asked_for(domain: &StoredDomain) -> String {
-    format!("the plan is for {domain}, and its preemptor asks for no topology domain.")
+    format!("the plan is for {domain}, and the preemptor asks for no topology domain.")
 }
 
 /// Why a victim must not be evicted.

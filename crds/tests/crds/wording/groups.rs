@@ -68,7 +68,7 @@ fn priorities(page: &mut Page) {
         OtherPriority { count: 2, low: 200, high: 300, asked: 100 },
     ];
     let why = "the condition counts the members that differ";
-    let remedy = "delete them and create them again with class high or without a class";
+    let remedy = "delete such pods and create them again with class high or without a class";
     page.says_without_zero(
         "pending_below_priority",
         why,

@@ -282,7 +282,7 @@ fn resumed(page: &mut Page) {
     page.says("unsound_victim", reasons.map(unsound));
     page.says("group_has_grown", both(&resumed::group_has_grown(&key("web"), "u-2")));
     page.says("budget_guaranteed", both(&resumed::budget_guaranteed(&db, "u-2", "it needs 2 healthy pods")));
-    page.says("partially_stored", [resumed::partially_stored("1 of 2 parts exists")]);
+    page.says("partially_stored", [resumed::partially_stored("not every part of the plan was stored (1 of 2)")]);
     page.says("without_status", [resumed::without_status()]);
     page.says("older_plan", [resumed::older_plan()]);
     page.says("departure_without_group", [resumed::departure_without_group()]);

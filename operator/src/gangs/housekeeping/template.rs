@@ -111,7 +111,7 @@ mod tests {
         let [Command::Publish(notice)] = commands.as_slice() else { panic!("{commands:?}") };
         assert_eq!(
             notice.note.to_string(),
-            "Pod group g does not exist in namespace default. The pod waits until it is created."
+            "Pod group g does not exist in namespace default. The pod waits until that pod group is created."
         );
         world.pod(TestPod::new("p", 0).of("g").gated());
         assert!(pass_with(&mut housekeeping, &mut speaker, &mut world, now).is_empty());

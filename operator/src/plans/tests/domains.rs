@@ -123,14 +123,14 @@ fn a_plan_of_an_earlier_leader_is_for_the_domain_that_the_group_asks_for() {
     assert_eq!(resumed(Some(r1())), "");
     assert_eq!(
         resumed(None),
-        "its preemptor must stay on nodes with one value of label rack, and the plan names no value."
+        "the preemptor must stay on nodes with one value of label rack, and the plan names no value."
     );
     assert_eq!(
         resumed(of("zone", "a")),
-        "its preemptor must stay on nodes with one value of label rack, and the plan is for zone=a."
+        "the preemptor must stay on nodes with one value of label rack, and the plan is for zone=a."
     );
     assert_eq!(resumed(of("rack", "r2")), "Node n1, planned for pod default/g1, is not in rack=r2 any more.");
     let mut run = Run::in_a_rack();
     run.world.group("gang", 2, 100, "PodGroup");
-    assert_eq!(run.dropped(), "the plan is for rack=r1, and its preemptor asks for no topology domain.");
+    assert_eq!(run.dropped(), "the plan is for rack=r1, and the preemptor asks for no topology domain.");
 }

@@ -34,13 +34,13 @@ fn a_valid_plan_is_resumed() {
 fn a_preemptor_of_the_same_name_or_of_another_priority_gets_nothing() {
     let mut run = resumed(PlanState::Planned);
     run.flight.plan.preemptor.uid = "another".into();
-    assert_eq!(run.dropped(), "its preemptor was deleted, and another object has the name.");
+    assert_eq!(run.dropped(), "the preemptor was deleted, and another object has the name.");
     let mut run = resumed(PlanState::Planned);
     run.flight.plan.preemptor.priority = 1000;
-    assert_eq!(run.dropped(), "its preemptor has priority 100; the plan was made with priority 1000.");
+    assert_eq!(run.dropped(), "the preemptor has priority 100; the plan was made with priority 1000.");
     let mut run = resumed(PlanState::Planned);
     run.flight.preemptor = Preemptor::Group(ObjectKey::new("default", "none"));
-    assert_eq!(run.dropped(), "its preemptor was deleted.");
+    assert_eq!(run.dropped(), "the preemptor was deleted.");
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_preemptor_keeps_its_plan_if_its_class_does_not_exist_for_a_moment() {
         run.world.group_of_class("gang", 2, None::<i32>, "urgent");
         assert_eq!(run.dropped(), "", "{state:?}");
         run.world.class(serde_json::json!({"metadata": {"name": "urgent"}, "value": 5}));
-        assert_eq!(run.dropped(), "its preemptor has priority 5; the plan was made with priority 100.", "{state:?}");
+        assert_eq!(run.dropped(), "the preemptor has priority 5; the plan was made with priority 100.", "{state:?}");
     }
 }
 
@@ -58,7 +58,7 @@ fn a_preemptor_keeps_its_plan_if_its_class_does_not_exist_for_a_moment() {
 fn placements_are_for_the_preemptors_own_pods() {
     let mut run = resumed(PlanState::Planned);
     run.world.pod(TestPod::new("g1", 100).of("other").gated());
-    assert_eq!(run.dropped(), "pod default/g1, which the plan places, does not belong to its preemptor.");
+    assert_eq!(run.dropped(), "pod default/g1, which the plan places, does not belong to the preemptor.");
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn a_preemptor_that_may_not_preempt_any_more_gets_nothing() {
     });
     let group = Box::new(serde_json::from_value(group).unwrap());
     run.world.model.apply(crate::messages::input::Input::Group(crate::messages::input::Update::Applied(group)));
-    assert_eq!(run.dropped(), "its preemptor may not preempt.");
+    assert_eq!(run.dropped(), "the preemptor may not preempt: its preemptionPolicy is Never.");
 }
 
 #[test]

@@ -116,6 +116,6 @@ fn the_message_of_a_completed_plan_says_what_was_evicted_and_bound() {
     assert_eq!(run.flight.plan.state, PlanState::Completed);
     assert_eq!(
         run.flight.message_with_limit(),
-        "2 pods, among them 1 whole pod group, of priority 0 or less were evicted for 2 pods of pod group default/gang with priority 100. 2 of 2 placed pods were bound."
+        "2 pods, among them 1 whole pod group, of priority 0 or less were evicted for 2 pods of pod group default/gang with priority 100. 2 of 2 pods of the plan were bound."
     );
 }

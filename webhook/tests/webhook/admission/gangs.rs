@@ -150,7 +150,9 @@ fn a_gang_with_pods_that_are_created_one_after_the_other_is_rejected_unless_it_h
     unlabelled["metadata"]["labels"] = json!({});
     let verdict = mutate(&create("statefulsets", unlabelled), &empty());
     assert_eq!(verdict.outcome, VerdictOutcome::Allowed, "a kind that is switched on is not refused for it");
-    assert!(verdict.notes.warnings[0].starts_with("spec.podManagementPolicy: \"OrderedReady\": no gang is made"));
+    assert!(
+        verdict.notes.warnings[0].starts_with("spec.podManagementPolicy: \"OrderedReady\": Giveway creates no gang")
+    );
 }
 
 #[test]
@@ -196,7 +198,11 @@ fn a_gang_with_exclusive_topology_is_refused_with_the_annotation_and_the_cause()
     assert_untouched(&of_templates(&create("jobsets", set(json!({}))), &empty()));
     let verdict = mutate(&create("jobsets", set(json!({}))), &empty());
     assert_eq!(verdict.outcome, VerdictOutcome::Allowed, "a kind that is switched on is not refused for it");
-    assert!(verdict.notes.warnings[0].contains("no gang is made of this JobSet"), "{:?}", verdict.notes.warnings);
+    assert!(
+        verdict.notes.warnings[0].contains("Giveway creates no gang for this JobSet"),
+        "{:?}",
+        verdict.notes.warnings
+    );
 }
 
 #[test]
