@@ -145,7 +145,7 @@ async fn check_names_every_missing_part_if_giveway_is_not_installed() {
             "There is no MutatingWebhookConfiguration giveway, so the API server does not call Giveway's webhook.",
             "There is no ValidatingWebhookConfiguration giveway, so the API server does not call Giveway's webhook.",
             "Giveway's webhook was not called: the API server accepted a managed PriorityClass unchanged (dry run).",
-            "These ValidatingAdmissionPolicies do not exist, or have no binding that puts them into force: giveway-bindings, giveway-class-annotations, giveway-classless-pods, giveway-critical-addons, giveway-mirror-pods, giveway-namespaces, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-pods, giveway-preemptions. Without them, every user with the right to write the objects can write what they protect.",
+            "These ValidatingAdmissionPolicies do not exist, or have no binding that puts them into force: giveway-bindings, giveway-class-annotations, giveway-classless-pods, giveway-critical-addons, giveway-mirror-pods, giveway-namespaces, giveway-operator, giveway-operator-groups, giveway-placeholders, giveway-pod-groups, giveway-pods, giveway-preemptions. Without them, Giveway's labels, annotations and objects are not protected against other users (docs/security.md).",
             "No operator has ever been the leader: there is no Lease in namespace giveway-system.",
         ]
     );

@@ -29,7 +29,7 @@ pub(in crate::check) fn no_configuration(kind: &str) -> Finding {
 
 /// Warning: the webhook configuration `giveway` of this kind could not be read. `why` is the error.
 pub(in crate::check) fn configuration_unknown(kind: &str, why: &str) -> Finding {
-    unknown("webhook", &format!("{kind} giveway"), why)
+    unknown("webhook", &format!("Whether {kind} giveway exists"), why)
 }
 
 /// Passed: the webhook filled in a managed class that was created in a dry run.
@@ -94,15 +94,14 @@ pub(in crate::check) fn policies_in_force() -> Finding {
 pub(in crate::check) fn policies_missing(names: &[&str]) -> Finding {
     let count = names.len();
     let message = format!(
-        "{}: {}. Without {}, every user with the right to write the objects can write what {}.",
+        "{}: {}. Without {}, Giveway's labels, annotations and objects are not protected against other users (docs/security.md).",
         agree(
             count,
             "This ValidatingAdmissionPolicy does not exist, or has no binding that puts it into force",
             "These ValidatingAdmissionPolicies do not exist, or have no binding that puts them into force"
         ),
         names.join(", "),
-        agree(count, "it", "them"),
-        agree(count, "it protects", "they protect")
+        agree(count, "it", "them")
     );
     Finding::fail("policies", message, "Install the chart.")
 }

@@ -112,7 +112,7 @@ pub fn victim_changed(pod: &ObjectKey, uid: &str, change: VictimChange) -> Sente
         VictimChange::NotOfLowerPriority => " is not of lower priority than the preemptor any more.",
         VictimChange::CriticalAddon => " is a critical add-on now.",
         VictimChange::OtherUnit => " would now be evicted alone or with other pods than in the plan.",
-        VictimChange::Critical => " must not be evicted: it is critical itself now.",
+        VictimChange::Critical => " is a critical pod now, which is not evicted for a critical add-on.",
     })
 }
 

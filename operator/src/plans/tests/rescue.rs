@@ -237,7 +237,7 @@ fn every_end_of_the_plan_removes_the_taint() {
                 run.world.pod(low("a", 0).annotated(keys::ANNOTATION_CRITICAL, "true"));
             },
             PlanState::Cancelled,
-            "No pod was evicted: pod default/a must not be evicted: it is critical itself now.",
+            "No pod was evicted: pod default/a is a critical pod now, which is not evicted for a critical add-on.",
         ),
         (
             |run| run.later(600),
