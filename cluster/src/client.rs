@@ -31,7 +31,7 @@ const PROBES: u32 = 2;
 const UNACKNOWLEDGED: Duration = Duration::from_millis(8_500);
 const _: () = assert!(IDLE.as_secs() + INTERVAL.as_secs() * PROBES as u64 <= 9);
 
-/// When a connection counts as dead.
+/// When a connection counts as dead: the times of TCP keepalive probes, and of data that is not acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Keepalive {
     idle: Duration,
@@ -43,7 +43,8 @@ struct Keepalive {
 /// The service below a client: requests go in, and responses, whose bodies are read as they arrive, come out.
 pub type Service = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 
-/// Returns the builder of a client whose connections end within ten seconds when they are dead. Every request is logged at level `debug`.
+/// Returns the builder of a client that closes a connection within ten seconds after the other end has stopped answering. Every request is
+/// logged at level `debug`.
 ///
 /// # Errors
 /// The configuration cannot be used: for example, it names a proxy, or a key that cannot be read.
@@ -52,7 +53,11 @@ pub fn builder(config: Config) -> Result<ClientBuilder<Service>, Error> {
     limited(config, limits)
 }
 
-/// Returns a builder of clients whose connections are closed if the API server does not answer keepalive probes.
+/// Returns the builder of a client whose TCP connections are closed if the API server does not acknowledge keepalive probes or data within
+/// these limits. They do not apply to connections through a proxy.
+///
+/// # Errors
+/// The configuration cannot be used.
 fn limited(config: Config, limits: Keepalive) -> Result<ClientBuilder<Service>, Error> {
     // The connection to a proxy is made by the client library, if that is compiled with support for it.
     if config.proxy_url.is_some() {

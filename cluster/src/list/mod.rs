@@ -47,7 +47,8 @@ impl Extend<ListPart> for Parts<'_> {
 }
 
 impl ListPage {
-    /// Requests a page of the objects at this path. `params` has the selectors, the number of objects, and the token of the page.
+    /// Requests one page of the list of objects at this API path. `params` has the selectors, the maximum number of objects, and the
+    /// `continue` token of the page.
     ///
     /// # Errors
     /// The API server cannot be reached, or answers with an error.
@@ -61,7 +62,8 @@ impl ListPage {
         Ok(Self { text, splitter: Splitter::default(), items: VecDeque::new(), metadata: ListMeta::default() })
     }
 
-    /// Returns the next object, with the fields that the daemons read; `None` after the last one.
+    /// Waits for the next object of the page and decodes the fields of it that `kind` lists for the operator and the webhook; `None` after
+    /// the last object.
     ///
     /// # Errors
     /// The response breaks off, or is not a list.
@@ -70,7 +72,8 @@ impl ListPage {
         text.map(|text| O::decode(kind, &text)).transpose().map_err(Error::SerdeError)
     }
 
-    /// Returns the next object, with the fields that the command line reads; `None` after the last one.
+    /// Waits for the next object of the page and decodes the fields of it that `kind` lists for the command line; `None` after the last
+    /// object.
     ///
     /// # Errors
     /// The response breaks off, or is not a list.
@@ -79,7 +82,7 @@ impl ListPage {
         text.map(|text| kind.decode(&text)).transpose().map_err(Error::SerdeError)
     }
 
-    /// Returns the text of the next object; `None` after the last one.
+    /// Waits for the next object of the page and returns its JSON text; `None` after the last object.
     async fn text_of_next(&mut self) -> Result<Option<Vec<u8>>, Error> {
         loop {
             if let Some(item) = self.items.pop_front() {
@@ -97,18 +100,20 @@ impl ListPage {
         }
     }
 
-    /// Returns the token of the next page; `None` if this is the last one. It is known after the last object.
+    /// Returns the `continue` token of the next page; `None` if this page is the last one, or not all of its objects were read yet.
     pub fn next_page(&self) -> Option<&str> {
         self.metadata.continue_.as_deref().filter(|token| !token.is_empty())
     }
 
-    /// Returns the version of the list, from which a watch continues it. It is known after the last object.
+    /// Returns the resource version of the list, from which a watch continues. It is reliable only after the last object of the page was
+    /// read: before, it may be empty.
     pub fn resource_version(&self) -> &str {
         self.metadata.resource_version.as_deref().unwrap_or_default()
     }
 }
 
-/// Returns the error for a response without success: the `Status` in its body, or one with the text of the body.
+/// Returns the error for a response whose HTTP status is no success: the Kubernetes `Status` in its body, or a `Status` with the text of
+/// the body. If the body cannot be read, that is the error.
 async fn error_of(response: Response<Body>) -> Error {
     let code = response.status().as_u16();
     let text = match Limited::new(response.into_body(), LONGEST_ERROR).collect().await {

@@ -35,7 +35,7 @@ pub enum NoList {
     Trailing,
 }
 
-/// The members of the list that are read.
+/// A field of the list, which is the outermost JSON object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ListMember {
     #[default]
@@ -48,7 +48,7 @@ enum ListMember {
 /// Maximum number of bytes of a name, and of the kind of a list. Longer ones are none of those that are read.
 const LONGEST_WORD: usize = 64;
 
-/// Position in the text of a list.
+/// Splits the JSON text of one list, which arrives in pieces, and keeps the position in the text.
 #[derive(Debug, Default)]
 pub struct Splitter {
     /// Number of open brackets.
@@ -57,10 +57,11 @@ pub struct Splitter {
     limit: Option<usize>,
     in_string: bool,
     escaped: bool,
-    /// True between the colon and the comma of a member of the outermost object.
+    /// True between the colon and the comma of a field of the outermost object.
     in_value: bool,
     /// The text of the last string of the outermost object that may be a name, without its quotes.
     name: Vec<u8>,
+    /// The field of the outermost object at the present position, or the last one before it.
     member: ListMember,
     /// The text of `kind`.
     kind: Vec<u8>,
@@ -75,12 +76,12 @@ impl Splitter {
         Self { limit: Some(limit), ..Self::default() }
     }
 
-    /// Returns the kind of the list; it is known at the latest after the last object.
+    /// Returns the `kind` of the list, such as `PodList`; an empty string if the text that was read until now does not have it.
     pub fn kind(&self) -> String {
         String::from_utf8_lossy(&self.kind).into_owned()
     }
 
-    /// Reads the next piece of the text, and adds the parts that it completes to `parts`.
+    /// Reads the next piece of the list's text, and adds every part (`metadata` or an item) that is complete now to `parts`.
     ///
     /// # Errors
     /// A part is too large or no object, or the text is nested too deeply.
@@ -89,15 +90,15 @@ impl Splitter {
         let mut from = 0;
         for (index, byte) in piece.iter().copied().enumerate() {
             if self.in_string {
-                self.string(byte);
+                self.read_in_string(byte);
                 continue;
             }
             self.check(byte)?;
             match byte {
                 b'"' => {
                     self.in_string = true;
-                    if let Some(word) = self.word() {
-                        word.clear();
+                    if let Some(text) = self.collected_string() {
+                        text.clear();
                     }
                 }
                 b'{' | b'[' => {
@@ -112,7 +113,7 @@ impl Splitter {
                     if self.depth == 0 {
                         (self.in_value, self.member) = (false, ListMember::Other);
                     }
-                    if self.depth == self.outside()
+                    if self.depth == self.depth_of_parts()
                         && let Some(mut part) = self.part.take()
                     {
                         append(&mut part, piece.get(from..=index))?;
@@ -139,8 +140,9 @@ impl Splitter {
         }
     }
 
-    /// Handles the next byte of the text inside a JSON string.
-    fn string(&mut self, byte: u8) {
+    /// Reads the next byte inside a JSON string: it ends the string, or is stored if the string is one that is
+    /// [collected](Self::collected_string).
+    fn read_in_string(&mut self, byte: u8) {
         match byte {
             _ if self.escaped => self.escaped = false,
             b'\\' => self.escaped = true,
@@ -148,14 +150,15 @@ impl Splitter {
             _ => {}
         }
         if self.in_string
-            && let Some(word) = self.word().filter(|word| word.len() < LONGEST_WORD)
+            && let Some(text) = self.collected_string().filter(|text| text.len() < LONGEST_WORD)
         {
-            word.push(byte);
+            text.push(byte);
         }
     }
 
-    /// Returns where the present string of the outermost object is stored, if it is a name or the kind.
-    fn word(&mut self) -> Option<&mut Vec<u8>> {
+    /// Returns the buffer for the JSON string at the present position: that for field names, or that for the value of `kind`, of the
+    /// outermost object. `None` for every other string, which is not stored.
+    fn collected_string(&mut self) -> Option<&mut Vec<u8>> {
         match (self.depth, self.in_value, self.member) {
             (1, false, _) => Some(&mut self.name),
             (1, true, ListMember::Kind) => Some(&mut self.kind),
@@ -163,7 +166,8 @@ impl Splitter {
         }
     }
 
-    /// Checks that a byte outside of strings is permitted at this place of the JSON.
+    /// Checks the next byte outside of JSON strings. It is an error if it opens more brackets than permitted, if it begins an element of
+    /// `items` that is not an object, or if it follows the end of the list.
     fn check(&self, byte: u8) -> Result<(), NoList> {
         let is_bracket = matches!(byte, b'{' | b'[');
         if is_bracket && self.limit.is_some_and(|limit| self.depth >= limit) {
@@ -179,27 +183,27 @@ impl Splitter {
         if self.begun && self.depth == 0 { Err(NoList::Trailing) } else { Ok(()) }
     }
 
-    /// Returns true if this bracket opens a part: the list's `metadata` or one of its `items`.
+    /// Returns true if this opening bracket, the next byte, begins a part: the list's `metadata` or one of its `items`.
     fn begins_part(&self, bracket: u8) -> bool {
         let is_part = matches!(self.member, ListMember::Metadata | ListMember::Items);
-        bracket == b'{' && self.in_value && is_part && self.depth == self.outside()
+        bracket == b'{' && self.in_value && is_part && self.depth == self.depth_of_parts()
     }
 
-    /// Returns the number of open brackets around a part of the present member.
-    fn outside(&self) -> usize {
+    /// Returns the number of open brackets around a part of the list's present field: 2 around an element of `items`, 1 around `metadata`.
+    fn depth_of_parts(&self) -> usize {
         if self.member == ListMember::Items { 2 } else { 1 }
     }
 
-    /// Checks that the list is complete.
+    /// Checks after the last piece that the text of the list is complete.
     ///
     /// # Errors
-    /// It is not.
+    /// The text ends before the list does.
     pub fn end(&self) -> Result<(), NoList> {
         if self.begun && self.depth == 0 && !self.in_string { Ok(()) } else { Err(NoList::Ended) }
     }
 }
 
-/// Adds bytes to a part of the list; `None` adds none. It is an error if the part would exceed [`LARGEST`] bytes.
+/// Appends bytes to the text of a part of the list; `None` appends nothing. It is an error if the part would exceed [`LARGEST`] bytes.
 fn append(part: &mut Vec<u8>, bytes: Option<&[u8]>) -> Result<(), NoList> {
     let bytes = bytes.unwrap_or_default();
     if part.len() + bytes.len() > LARGEST {

@@ -19,8 +19,8 @@ const LATEST: &str = "9999-12-30T00:00:00Z";
 pub struct DecodedObject<K>(pub Result<K, InvalidObject>);
 
 impl<K: TrimmedObject + Resource> DecodedObject<K> {
-    /// Decodes an object from JSON, with [times that are out of range](self) replaced by the latest one. An object that is invalid in
-    /// another way becomes an [`InvalidObject`].
+    /// Decodes an object from JSON; [times that are out of range](self) are replaced by the latest valid time. For an object that cannot be
+    /// decoded for another reason, the result has an [`InvalidObject`] with the reason and the object's name.
     ///
     /// # Errors
     /// The text is not JSON.
@@ -52,13 +52,14 @@ impl<K: TrimmedObject + Resource> ReadObject for DecodedObject<K> {
     }
 }
 
-/// Returns the message of an error without the position, which is one in the text of the kept fields.
+/// Returns the message of a JSON error without line and column: they count in the text of the kept fields, which users do not see.
 fn message_of(error: &Error) -> String {
     let message = error.to_string();
     message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message).to_owned()
 }
 
-/// Replaces times that are out of range, and strings that look like a time, with the latest time.
+/// Replaces every string in a JSON value that looks like a time and cannot be parsed as one, because it is out of range, with the latest
+/// valid time ([`LATEST`]).
 fn bound_times(value: &mut Value) {
     // The recursion is as deep as the text, whose depth the parser bounds.
     match value {
@@ -82,7 +83,8 @@ fn looks_like_a_time(text: &str) -> bool {
     text.len() > 19 && text.bytes().take(19).enumerate().all(digit_or)
 }
 
-/// Returns namespace, name, UID and resource version of an object that cannot be decoded; `None` for each that is missing or no text.
+/// Returns the metadata of an object that cannot be decoded as its type: only namespace, name, UID and resource version, each `None` if it
+/// is missing or no string.
 fn name_of(object: &Value) -> ObjectMeta {
     let field = |name: &str| object.get("metadata")?.get(name)?.as_str().map(str::to_owned);
     ObjectMeta {

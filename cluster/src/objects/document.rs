@@ -15,7 +15,7 @@ impl<'de> Deserialize<'de> for Document {
     }
 }
 
-/// Decodes an object of a list.
+/// Decodes the JSON text of one item of a list: of it only the fields that the command line reads from objects of its kind.
 ///
 /// # Errors
 /// The text is not JSON.
@@ -91,7 +91,8 @@ impl<'de> Visitor<'de> for Decoder {
     }
 }
 
-/// Returns the row of an object whose version and kind are known.
+/// Returns the row in the table of kinds for an object with these fields, by its `apiVersion` and `kind`; for a kind that is not in
+/// snapshots it is [`OTHER`]. `None` if one of both fields is missing.
 fn row_of(object: &Map<String, Value>) -> Option<&'static KindFields> {
     let (version, kind) = (object.get("apiVersion")?, object.get("kind")?);
     let row = kinds::in_snapshots(version.as_str().unwrap_or_default(), kind.as_str().unwrap_or_default());

@@ -29,7 +29,8 @@ pub struct Field {
 }
 
 impl Field {
-    /// Parses the notation in the table of kinds: names of fields with marks, and in brackets the fields of their values.
+    /// Parses the [notation](self) of the table of kinds. Returns a field without a name that stands for the whole object, with the parsed
+    /// fields in its `fields`.
     pub fn parse(notation: &'static str) -> Self {
         let mut open = vec![Self::default()];
         let mut from = 0;
@@ -57,7 +58,8 @@ impl Field {
         open.into_iter().next().unwrap_or_default()
     }
 
-    /// Parses one word of the notation: the name of a field with the marks before and after it.
+    /// Parses one word of the [notation](self): the name of a field with the signs before and after it, and without the fields of its
+    /// value.
     pub(super) fn read(word: &'static str) -> Self {
         let (in_snapshots, word) = word.strip_prefix('-').map_or((true, word), |word| (false, word));
         let (word, mark) = match (word.split_once('@'), word.strip_suffix('='), word.strip_suffix('~')) {
@@ -71,29 +73,29 @@ impl Field {
         Self { name, in_snapshots, mark, types, fields: Vec::new() }
     }
 
-    /// Returns the field `name` of this field's value; `None` if it is not in the table.
+    /// Returns the kept field `name` directly below this field; `None` if that is not in the table of kinds.
     pub fn field(&self, name: &str) -> Option<&Self> {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// Returns a decoder that keeps every field in the table: what the operator and the webhook read.
+    /// Returns a decoder that keeps every field below this one in the table of kinds: what the operator and the webhook read.
     pub fn for_daemons(&self) -> Trimmed<'_> {
         Trimmed { field: self, is_snapshot: false }
     }
 
-    /// Returns a decoder that keeps the fields that snapshots contain.
+    /// Returns a decoder that keeps only the fields below this one that snapshots contain: what the command line reads.
     pub fn for_snapshots(&self) -> Trimmed<'_> {
         Trimmed { field: self, is_snapshot: true }
     }
 }
 
-/// Removes all fields of an object except those of this notation.
+/// Removes all fields of an object except those that `notation` lists, in the [notation](self) of the table of kinds.
 pub fn keep_only(object: &mut Value, notation: &'static str) {
     // Decoding a value cannot fail.
     *object = Field::parse(notation).for_daemons().deserialize(object.take()).unwrap_or_default();
 }
 
-/// Decodes only some fields of a value.
+/// Decodes a JSON value, and keeps only those fields of it that the table of kinds lists.
 #[derive(Clone, Copy, Debug)]
 pub struct Trimmed<'f> {
     field: &'f Field,
@@ -101,23 +103,24 @@ pub struct Trimmed<'f> {
 }
 
 impl<'f> Trimmed<'f> {
-    /// Returns the decoder for the field `name` of the value; `None` if the field is dropped.
+    /// Returns the decoder for the value of the field `name` of the value that this one decodes; `None` if that field is dropped.
     pub(super) fn kept(self, name: &str) -> Option<Self> {
         let field = self.field.field(name).filter(|field| field.in_snapshots || !self.is_snapshot)?;
         Some(Self { field, ..self })
     }
 
-    /// Returns the name of the field whose value it decodes; empty for a whole object.
+    /// Returns the name of the field whose value this decoder decodes; empty for a whole object.
     pub(super) fn name(self) -> &'static str {
         self.field.name
     }
 
-    /// Returns true if the complete value is kept, not only some of its fields.
+    /// Returns true if this decoder keeps the complete value, not only some of its fields.
     pub(super) fn is_whole(self) -> bool {
         self.field.fields.is_empty()
     }
 
-    /// Returns true if it keeps an item of a list whose field `type` has this value.
+    /// Returns true if this decoder of a list keeps an item; `of_item` returns the item's field `type`, or `None` if it has none. Without
+    /// types in the table of kinds every item is kept.
     pub(super) fn keeps_item<'t>(self, of_item: impl FnOnce() -> Option<Cow<'t, str>>) -> bool {
         let types = &self.field.types;
         types.is_empty() || of_item().is_some_and(|of_item| types.contains(&of_item.as_ref()))
@@ -164,7 +167,7 @@ impl<'de> Visitor<'de> for Trimmed<'_> {
     }
 }
 
-/// Reads a name, and returns what decodes the value if it is kept.
+/// Decodes the name of a field, and returns the decoder of its value; `None` if the field is dropped.
 pub(super) struct Name<'f>(pub(super) Trimmed<'f>);
 
 impl<'de, 'f> DeserializeSeed<'de> for Name<'f> {

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Returns the text of an object with only those fields.
+/// Returns the JSON text of an object with only those fields that `trimmed` keeps.
 ///
 /// # Errors
 /// The text is not JSON.
@@ -21,14 +21,14 @@ pub(super) fn kept_text(text: &str, trimmed: Trimmed<'_>) -> Result<String, serd
     Ok(copy)
 }
 
-/// Appends the text of a value to a copy.
+/// Appends the kept fields of a JSON value to a copy of the text.
 struct Copier<'c> {
     trimmed: Trimmed<'c>,
     copy: &'c mut String,
 }
 
 impl Copier<'_> {
-    /// Appends a value that is neither a list nor an object.
+    /// Appends a JSON value that is neither a list nor an object to the copy. It never fails.
     fn scalar<E>(self, value: impl Into<Value>) -> Result<(), E> {
         self.copy.push_str(&value.into().to_string());
         Ok(())
@@ -118,7 +118,7 @@ impl<'de> Visitor<'de> for Copier<'_> {
     }
 }
 
-/// Returns the field `type` of an item in JSON, such as that of a condition; `None` if it has none.
+/// Returns the field `type` of a list item, given as JSON, such as that of a condition; `None` if the item has none.
 fn type_of(text: &str) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct Typed<'t> {

@@ -37,17 +37,18 @@ pub trait TrimmedObject: Sized {
     /// Returns the row of the kind in the table of kinds.
     fn row() -> &'static KindFields;
 
-    /// Decodes an object from the text of these fields. It is the same code as for the API server's answers to other requests, which is
-    /// why the text is a `str` and implementations are inline: code for bytes, or in another crate, would be that of all types once more.
+    /// Decodes an object from a JSON text that has only the fields of the [row](Self::row). It uses the same compiled code as for the API
+    /// server's answers to other requests: so the text is a `str`, and implementations are inline, which keeps the program smaller.
     ///
     /// # Errors
     /// The text is not an object of this type.
     fn decode(text: &str) -> Result<Self, serde_json::Error>;
 }
 
-/// What a reader makes of the text of an object.
+/// What a list or watch decodes the JSON text of an object to.
 pub trait ReadObject: Sized {
-    /// Decodes the fields of a row. Types that belong to one kind have the row of their own.
+    /// Decodes an object from its JSON text, and keeps only the fields that `row` lists. A type that belongs to one kind ignores `row` and
+    /// uses that of its kind.
     ///
     /// # Errors
     /// The text is not JSON.
@@ -379,14 +380,14 @@ pub static IN_SNAPSHOTS: [&KindFields; 18] = [
 /// Objects of kinds that no program reads: only what identifies them.
 pub(super) static OTHER: KindFields = KindFields::new(("", "", ""), "metadata(name namespace)");
 
-/// Returns the row of the objects of this version and kind that a snapshot may have.
+/// Returns the row in the table of kinds for this `apiVersion` and kind; `None` if snapshots have no such objects.
 pub fn in_snapshots(api_version: &str, kind: &str) -> Option<&'static KindFields> {
     let mut rows = IN_SNAPSHOTS.iter().copied().chain(&NATIVE_GROUPS);
     rows.find(|row| row.api_version == api_version && row.kind == kind)
 }
 
 impl KindFields {
-    /// Creates a row. `notation` lists the fields that are kept, as the module's comment explains.
+    /// Creates a row of the table of kinds. `notation` lists the fields that are kept, as [`Field::parse`] reads them.
     const fn new(
         (api_version, kind, plural): (&'static str, &'static str, &'static str),
         notation: &'static str,
@@ -405,7 +406,7 @@ impl KindFields {
         format!("/{root}/{}/{}", self.api_version, self.plural)
     }
 
-    /// Returns the path of the list of the objects in a namespace, or of all.
+    /// Returns the API path of the list of the objects in this namespace, or for `None` in all namespaces.
     pub fn path_in(&self, namespace: Option<&str>) -> String {
         let path = self.path();
         match (namespace, path.rsplit_once('/')) {
@@ -419,12 +420,13 @@ impl KindFields {
         self.group() == keys::GROUP
     }
 
-    /// Returns true if a cluster may lack the kind, because its version does not serve it.
+    /// Returns true if the API server of a supported cluster may not serve the kind: it is of newer versions or of another project.
     pub fn is_optional(&self) -> bool {
         is_optional(self.group(), self.kind)
     }
 
-    /// Returns the fields of an object. Every object has a version and a kind, and for watches a resource version.
+    /// Returns the fields of an object of this kind that are decoded: those of the notation, and always `apiVersion`, `kind` and, for
+    /// watches, the resource version. The notation is parsed once.
     pub fn object(&self) -> &Field {
         self.object.get_or_init(|| {
             let mut object = Field::parse(self.notation);
@@ -436,7 +438,8 @@ impl KindFields {
         })
     }
 
-    /// Decodes an item of a list of this kind, with the fields that the command line reads. Such items need not say their version and kind.
+    /// Decodes the JSON text of an item of a list of this kind: of it only the fields that the command line reads. `apiVersion` and `kind`,
+    /// which items of lists may lack, are added.
     ///
     /// # Errors
     /// The text is not JSON.
@@ -444,7 +447,7 @@ impl KindFields {
         self.decode_as(self.object().for_snapshots(), text)
     }
 
-    /// Decodes the text of an object of this kind, of which only `fields` are kept.
+    /// Decodes the JSON text of an object of this kind: of it only `fields`. `apiVersion` and `kind` are set.
     fn decode_as(&self, fields: Trimmed<'_>, text: &[u8]) -> Result<Value, serde_json::Error> {
         let mut decoder = serde_json::Deserializer::from_slice(text);
         let mut object = fields.deserialize(&mut decoder)?;

@@ -54,7 +54,8 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// Returns the mark that a word after `@` in the table of kinds stands for; `None` for an unknown word.
+    /// Returns how a field with `@word` after its name in the table of kinds is written to an anonymized snapshot; `None` for an unknown
+    /// word.
     pub(super) fn parse(word: &str) -> Option<Self> {
         Some(match word {
             "namespace" => Self::Namespace,

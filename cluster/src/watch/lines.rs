@@ -27,7 +27,7 @@ pub(super) enum WatchLine<'l> {
     Bookmark(String),
 }
 
-/// Requests the changes since a version.
+/// Requests a watch of the objects at this API path: the changes since the resource version `version`, one line for each event.
 ///
 /// # Errors
 /// The API server cannot be reached, or answers with an error.
@@ -36,10 +36,11 @@ pub(super) async fn open(client: &Client, path: &str, params: &WatchParams, vers
     Ok(client.request_stream(request).await?.lines().boxed())
 }
 
-/// Reads a line; `None` for one whose end is missing, because the response ended there. The next watch begins with its event.
+/// Parses a line of a watch; `None` for a line whose end is missing, because the response ended there: the next watch sends that event
+/// again.
 ///
 /// # Errors
-/// The line is not an event, or one that reports an error.
+/// The line is not a watch event, or is an `ERROR` event.
 pub(super) fn read(line: &str) -> Result<Option<WatchLine<'_>>, Error> {
     #[derive(Deserialize)]
     struct WatchEventParts<'l> {
@@ -70,8 +71,8 @@ pub(super) fn read(line: &str) -> Result<Option<WatchLine<'_>>, Error> {
     }))
 }
 
-/// Returns true if a response could not be read to its end because the connection was closed, as a load balancer or an API server that ends
-/// does it. Such a watch is continued at once, like one that the API server ended.
+/// Returns true if `error`, an error of reading a watch, only means that the other end closed the connection, as a load balancer or a
+/// stopping API server does. Such a watch is continued at once, like one that the API server ended.
 pub(super) fn is_end(error: &io::Error) -> bool {
     if error.to_string().contains("unexpected EOF during chunk") {
         return true;

@@ -78,8 +78,8 @@ impl WatchFailure {
     }
 }
 
-/// Returns true if an error of a watch means that changes are lost: the API server does not have them any more, or an event could not be
-/// parsed.
+/// Returns true if this error of a watch means that changes are lost, so that everything must be listed again: the API server does not have
+/// the changes any more (410), or an event could not be parsed.
 fn has_missed_something(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => status.code == 410,
@@ -115,8 +115,8 @@ pub struct KindReader<O> {
 }
 
 impl<K: Resource + TrimmedObject> KindReader<DecodedObject<K>> {
-    /// Creates a reader of the objects that `params` selects. With the time limit of `params` the API server is asked to end a watch,
-    /// which is then continued, as is one that is silent for longer.
+    /// Creates a reader that lists and watches the objects of `api` that `params` selects. The time limit in `params` is that of one watch
+    /// request: after it the API server ends the request, and the reader continues with a new one.
     pub fn new(api: Api<K>, params: WatchParams) -> Self {
         let path = api.resource_url().to_owned();
         let (client, row) = (api.into_client(), K::row());
@@ -125,7 +125,8 @@ impl<K: Resource + TrimmedObject> KindReader<DecodedObject<K>> {
 }
 
 impl KindReader<Value> {
-    /// Creates a reader of the objects of a row, in a namespace or in the whole cluster, for a program that chooses kinds while it runs.
+    /// Creates a reader that lists and watches the objects of the kind with this row in the table of kinds, in `namespace`, or for `None`
+    /// in the whole cluster. It is for a program that chooses kinds at run time.
     pub fn of_row(client: Client, row: &'static KindFields, namespace: Option<&str>, params: WatchParams) -> Self {
         let path = row.path_in(namespace);
         Self { client, row, path, params, state: ReaderState::Empty, object: PhantomData }
@@ -133,20 +134,22 @@ impl KindReader<Value> {
 }
 
 impl<O: ReadObject> KindReader<O> {
-    /// Returns true if a list is in progress or begins with the next call. Only then must an event arrive within some time.
+    /// Returns true if a list is in progress, or begins with the next call of [`next`](Self::next). A list must deliver events without long
+    /// pauses; a watch may be silent.
     pub fn is_listing(&self) -> bool {
         matches!(self.state, ReaderState::Empty | ReaderState::Listing(_))
     }
 
-    /// Continues an interrupted watch, so that the caller knows that the API server answers again: [`KindReader::next`] does this too, and
-    /// then waits for a change.
+    /// Requests an interrupted watch again and returns when the API server has accepted it, so that the caller knows that the API server
+    /// answers again. ([`KindReader::next`] does so too, but returns only with the next change.) Does nothing while a list or watch is in
+    /// progress.
     ///
     /// # Errors
     /// See [`WatchFailure`]. The caller waits before the next call.
     pub async fn resume(&mut self) -> Result<(), WatchFailure> {
         let ReaderState::Known(version) = &self.state else { return Ok(()) };
         let version = version.clone();
-        let limit = self.limit();
+        let limit = self.longest_silence();
         let opened = tokio::time::timeout(limit, lines::open(&self.client, &self.path, &self.params, &version)).await;
         match opened {
             Ok(Ok(lines)) => {
@@ -159,7 +162,8 @@ impl<O: ReadObject> KindReader<O> {
         }
     }
 
-    /// Waits for the next event. If the returned future is dropped before it is complete, a list begins again, and a watch continues.
+    /// Waits for the next event of the list, and after it of the watch. If the returned future is dropped before it is complete, a list
+    /// begins again with the next call, and a watch continues.
     ///
     /// # Errors
     /// See [`WatchFailure`]. The caller waits before the next call.
@@ -197,7 +201,7 @@ impl<O: ReadObject> KindReader<O> {
         }
     }
 
-    /// Requests a page of the list: the first one, or the one that the `continue` token of the page before names.
+    /// Requests a page of the list: the first one for `None`, otherwise the one with this `continue` token.
     fn page(&self, token: Option<&str>) -> impl Future<Output = Result<ListPage, WatchFailure>> + Send + use<O> {
         let params = ListParams {
             label_selector: self.params.label_selector.clone(),
@@ -210,7 +214,8 @@ impl<O: ReadObject> KindReader<O> {
         async move { ListPage::request(&client, &path, &params).await.map_err(WatchFailure::List) }
     }
 
-    /// Waits for the next event of the watch; `None` if it only changed the state.
+    /// Waits for the next line of the watch, and returns its event; `None` for a line that is a bookmark or incomplete, and if the watch
+    /// has ended.
     async fn watched(&mut self) -> Result<Option<Event<O>>, WatchFailure> {
         let Some(line) = self.line().await? else { return Ok(None) };
         let read = match lines::read(&line) {
@@ -230,9 +235,9 @@ impl<O: ReadObject> KindReader<O> {
         Ok(Some(event))
     }
 
-    /// Waits for the next line of the watch; `None` if it has ended.
+    /// Waits for the next line of the watch; `None` if the watch has ended and can be continued.
     async fn line(&mut self) -> Result<Option<String>, WatchFailure> {
-        let limit = self.limit();
+        let limit = self.longest_silence();
         let ReaderState::Watching { version, lines, silent_since } = &mut self.state else { return Ok(None) };
         let Ok(next) = tokio::time::timeout(limit, lines.next()).await else {
             self.state = ReaderState::Known(std::mem::take(version));
@@ -249,7 +254,7 @@ impl<O: ReadObject> KindReader<O> {
         }
     }
 
-    /// Records that the watch has delivered every change up to the resource version `read`.
+    /// Records that the watch has delivered an event, and every change up to the resource version `read`, if the event has one.
     fn has_read(&mut self, read: Option<&str>) {
         if let ReaderState::Watching { version, silent_since, .. } = &mut self.state {
             *silent_since = None;
@@ -259,13 +264,13 @@ impl<O: ReadObject> KindReader<O> {
         }
     }
 
-    /// Returns how long a watch may be silent before it counts as broken.
-    fn limit(&self) -> Duration {
+    /// Returns how long a watch may be silent before its connection counts as dead: a little longer than the time limit of the watch.
+    fn longest_silence(&self) -> Duration {
         Duration::from_secs(self.params.timeout.unwrap_or(UNLIMITED).into()) + MARGIN
     }
 
-    /// Returns the failure for an error of a watch, and keeps the resource version if no change was missed: then the watch continues from
-    /// it.
+    /// Ends the watch because of this error, and returns the failure for the caller. The next call continues the watch from the last
+    /// resource version, or lists again if changes were missed.
     fn failed(&mut self, error: kube::Error) -> WatchFailure {
         self.state = match std::mem::replace(&mut self.state, ReaderState::Empty) {
             ReaderState::Known(version) | ReaderState::Watching { version, .. } if !has_missed_something(&error) => {

@@ -34,7 +34,7 @@ pub enum PermittedScope {
     Nothing,
 }
 
-/// Reads the objects of one kind that a client may read.
+/// Lists and watches the objects of one kind: in the whole cluster or, if the client has no right to that, in one namespace.
 pub struct PermittedReader {
     client: Client,
     row: &'static KindFields,
@@ -48,27 +48,29 @@ pub struct PermittedReader {
 }
 
 impl PermittedReader {
-    /// Creates a reader of the objects that `params` selects; of those of `namespace` only, if that is set and the others may not be read.
+    /// Creates a reader of the objects that `params` selects, of the kind with this row in the table of kinds. If the client may not read
+    /// them in the whole cluster, only those of `namespace` are read, if that is set.
     pub fn new(client: Client, row: &'static KindFields, namespace: Option<String>, params: WatchParams) -> Self {
         let (params, again_at) = (params.timeout(LIFETIME), Instant::now() + FORBIDDEN_RETRY);
         let reader = Some(KindReader::of_row(client.clone(), row, None, params.clone()));
         Self { client, row, params, namespace, scope: PermittedScope::Cluster, reader, again_at }
     }
 
-    /// Returns where the user may read the objects: in the cluster, in one namespace, or nowhere.
+    /// Returns where the reader reads the objects, according to the rights of its client: in the cluster, in one namespace, or nowhere.
     pub fn scope(&self) -> PermittedScope {
         self.scope
     }
 
-    /// Returns true if a list is in progress or begins with the next call.
+    /// Returns true if a list is in progress, or begins with the next call of [`next`](Self::next).
     pub fn is_listing(&self) -> bool {
         self.reader.as_ref().is_some_and(KindReader::is_listing)
     }
 
-    /// Continues an interrupted watch, as [`KindReader::resume`] does. Returns true if the API server delivers changes now.
+    /// Requests an interrupted watch again, as [`KindReader::resume`] does. Returns true if the API server has accepted it or a watch is in
+    /// progress, and false if a list must come first or nothing may be read.
     ///
     /// # Errors
-    /// As of [`PermittedReader::next`].
+    /// Those of [`PermittedReader::next`].
     pub async fn resume(&mut self) -> Result<bool, WatchFailure> {
         let Some(reader) = &mut self.reader else { return Ok(false) };
         match reader.resume().await {
@@ -77,17 +79,18 @@ impl PermittedReader {
         }
     }
 
-    /// Waits for the next event. A list of another [scope](Self::scope) replaces the objects that are known. If the returned future is
-    /// dropped before it is complete, a list begins again, and a watch continues.
+    /// Waits for the next event of the list, and after it of the watch. When the [scope](Self::scope) changes, a new list begins, which
+    /// replaces all objects. If the returned future is dropped before it is complete, a list begins again with the next call, and a watch
+    /// continues.
     ///
     /// # Errors
-    /// See [`WatchFailure`]. The caller waits before the next call. After a failure that is [forbidden](WatchFailure::is_forbidden) the scope
-    /// is [`PermittedScope::Nothing`] if no object may be read; the next call waits for [`FORBIDDEN_RETRY`]. With another scope the objects may be
-    /// listed and not watched, and the next call lists them.
+    /// See [`WatchFailure`]. The caller waits before the next call. After a failure that is [forbidden](WatchFailure::is_forbidden) the
+    /// scope is [`PermittedScope::Nothing`] if no object may be read; the next call waits for [`FORBIDDEN_RETRY`]. With another scope the
+    /// objects may be listed and not watched, and the next call lists them.
     pub async fn next(&mut self) -> Result<Event<Value>, WatchFailure> {
         loop {
             if self.scope != PermittedScope::Cluster && Instant::now() >= self.again_at {
-                match self.widen().await {
+                match self.retry_forbidden().await {
                     Err(failure) if failure.is_forbidden() && self.scope == PermittedScope::Namespace => {}
                     outcome => return outcome,
                 }
@@ -113,8 +116,9 @@ impl PermittedReader {
         }
     }
 
-    /// Requests what is forbidden again, and returns the first event if it is permitted now.
-    async fn widen(&mut self) -> Result<Event<Value>, WatchFailure> {
+    /// Requests the list of the whole cluster again, which was forbidden, and if nothing may be read then that of the namespace. Returns
+    /// the first event of the first list that is permitted now, and changes the scope to it. It is an error if none is.
+    async fn retry_forbidden(&mut self) -> Result<Event<Value>, WatchFailure> {
         let is_nothing = self.scope == PermittedScope::Nothing;
         let outcome = match self.begin(PermittedScope::Cluster).await {
             Err(failure) if failure.is_forbidden() && is_nothing && self.namespace.is_some() => {
@@ -128,7 +132,8 @@ impl PermittedReader {
         outcome
     }
 
-    /// Begins a list in a scope, which is that of the reader if this succeeds.
+    /// Begins a list in this scope and returns its first event. If that succeeds, the scope becomes that of the reader; otherwise nothing
+    /// changes.
     async fn begin(&mut self, scope: PermittedScope) -> Result<Event<Value>, WatchFailure> {
         let mut reader = self.reader_in(scope);
         let event = timeout(PATIENCE, reader.next()).await.unwrap_or(Err(WatchFailure::Silent(PATIENCE)))?;
@@ -136,14 +141,15 @@ impl PermittedReader {
         Ok(event)
     }
 
-    /// Returns a reader that starts with a list of the objects in this scope.
+    /// Returns a reader of the objects in this scope, which begins with a list.
     fn reader_in(&self, scope: PermittedScope) -> KindReader<Value> {
         let namespace = self.namespace.as_deref().filter(|_| scope == PermittedScope::Namespace);
         KindReader::of_row(self.client.clone(), self.row, namespace, self.params.clone())
     }
 
-    /// Handles a failure: after a forbidden list a narrower one begins, and another list after a watch that is forbidden, or whose kind is not
-    /// served any more. Returns nothing if the failure is that a narrower list must begin.
+    /// Prepares the next call after a failure. After a forbidden list it reads the namespace instead of the cluster, or nothing; after a
+    /// watch that is forbidden or whose kind is not served any more (404) it lists again. Returns the failure for the caller; `None` if the
+    /// next call handles it, because the list of the cluster is forbidden and that of the namespace may be permitted.
     fn failed(&mut self, failure: WatchFailure) -> Option<WatchFailure> {
         if matches!(&failure, WatchFailure::Watch(kube::Error::Api(status)) if status.code == 404) {
             self.reader = Some(self.reader_in(self.scope));
