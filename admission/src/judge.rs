@@ -48,7 +48,7 @@ pub enum JudgedKind {
 }
 
 impl JudgedKind {
-    /// Returns the kind that a request is about; `None` for kinds without rules.
+    /// Returns the kind of the object in a request; `None` for a kind that no admission rule judges.
     pub fn of(request: &Request<'_>) -> Option<Self> {
         match (&*request.resource.group, &*request.resource.resource) {
             ("", "pods") => Some(Self::Pod),
@@ -71,8 +71,8 @@ impl JudgedKind {
     }
 }
 
-/// Applies the rules for the request's kind and operation. Returns whether it is allowed, changed or rejected, with
-/// warnings and the names of missing objects.
+/// Applies the admission rules for this webhook endpoint and the request's kind and operation. The verdict says whether the
+/// request is allowed, changed or rejected; it has the warnings and events, and the objects that the rules did not find in `view`.
 pub fn judge(endpoint: Endpoint, request: &Request<'_>, view: &dyn ClusterView) -> Verdict {
     let mut notes = Notes::default();
     let outcome = match apply(endpoint, request, view, &mut notes) {
@@ -83,8 +83,8 @@ pub fn judge(endpoint: Endpoint, request: &Request<'_>, view: &dyn ClusterView) 
     Verdict { outcome, notes }
 }
 
-/// Applies the rules: `Ok(None)` allows the object as it is, `Ok(Some(patch))` changes it. `notes` gets the warnings,
-/// and the objects that the verdict depends on but `view` does not know.
+/// Applies the admission rules to a request: `Ok(None)` allows the object as it is, `Ok(Some(patch))` allows it with this
+/// patch. The warnings and events, and the objects that the verdict depends on and `view` does not contain, are added to `notes`.
 ///
 /// # Errors
 /// The rejection of the request.

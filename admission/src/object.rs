@@ -49,8 +49,8 @@ impl<'de> Deserialize<'de> for AnyText {
 pub struct Keys<'a>(Vec<(Text<'a>, Text<'a>)>);
 
 impl Keys<'_> {
-    /// Returns the value of this key; of a duplicate key, the last one. `None` if there is none, or the key is not one
-    /// that rules read.
+    /// Returns the value of this label or annotation; of a duplicate key, the last value. `None` if the key is missing, or is
+    /// not one of those that the rules read: only these are kept.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().rev().find(|(each, _)| &**each == key).map(|(_, value)| &**value)
     }
@@ -93,12 +93,12 @@ pub struct Map<T> {
 }
 
 impl<T> Map<T> {
-    /// Returns true if the JSON text had this object, so that the value is not only the default.
+    /// Returns true if the field was present in the JSON text and not null, so that the parsed value is not only the default.
     pub fn is_there(&self) -> bool {
         self.is_there
     }
 
-    /// Returns the parsed value; the default if the object was missing.
+    /// Returns the parsed value of the field; the default value if the field was missing or null.
     pub fn into_inner(self) -> T {
         self.value
     }
@@ -179,7 +179,7 @@ pub struct OwnerReference<'a> {
 }
 
 impl Metadata<'_> {
-    /// Returns the value of the label with this key; `None` if there is none, or the key is not one that rules read.
+    /// Returns the value of the label with this key; `None` if there is none, or the key is not one of those that the rules read.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.as_ref()?.get(key)
     }
@@ -189,14 +189,17 @@ impl Metadata<'_> {
         self.owner_references.iter().flatten().map(|owner| &**owner).find(|owner| owner.controller == Some(true))
     }
 
-    /// Returns the value of the annotation with this key; `None` if there is none, or the key is not one that rules
-    /// read.
+    /// Returns the value of the annotation with this key; `None` if there is none, or the key is not one of those that the
+    /// rules read.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.as_ref()?.get(key)
     }
 }
 
-/// Parses an object, or rejects it with the path of the invalid field.
+/// Parses the object of a request as `T`; `kind` names it in errors.
+///
+/// # Errors
+/// The object cannot be parsed (422): the rejection has the path of the invalid field.
 pub fn read<'a, T: Deserialize<'a>>(kind: &str, object: &'a RawValue) -> Result<T, Denial> {
     let read = serde_json::from_str::<Map<T>>(object.get()).map(Map::into_inner);
     read.map_err(|error| match unreadable::<Map<T>>(object) {

@@ -16,19 +16,21 @@ use serde_json::Value;
 pub struct Changes(Vec<PatchOperation>);
 
 impl Changes {
-    /// Sets the field at `path`, or appends to the list where `path` ends with `-`. What holds the field has to exist.
+    /// Adds to the patch that the field at `path` gets `value`; a path that ends with `-` appends it to the list, and one that
+    /// ends with an index inserts it there. The map or list that contains the field must exist when the patch is applied.
     pub fn set(&mut self, path: &[&str], value: impl Into<Value>) {
         let path = PointerBuf::from_tokens(path.iter().copied());
         self.0.push(PatchOperation::Add(AddOperation { path, value: value.into() }));
     }
 
-    /// Removes what is at `path`. It has to exist.
+    /// Adds to the patch that the field or list item at `path` is removed. It must exist when the patch is applied.
     pub fn remove(&mut self, path: &[&str]) {
         let path = PointerBuf::from_tokens(path.iter().copied());
         self.0.push(PatchOperation::Remove(RemoveOperation { path }));
     }
 
-    /// Adds an empty map at `path`, unless it is there or was added before.
+    /// Adds to the patch that an empty map is created at `path`, unless the object has one (`is_there` is true) or the patch
+    /// creates it already.
     pub fn map_at(&mut self, path: &[&str], is_there: bool) {
         let pointer = PointerBuf::from_tokens(path.iter().copied());
         if !is_there && !self.0.iter().any(|operation| operation.path() == &*pointer) {
@@ -36,7 +38,7 @@ impl Changes {
         }
     }
 
-    /// Sets a label of the object with this metadata, unless it already has this value.
+    /// Adds to the patch that the object with this metadata gets a label, unless it already has the label with this value.
     pub fn label(&mut self, metadata: &Map<Metadata<'_>>, key: &str, value: &str) {
         if metadata.label(key) != Some(value) {
             self.map_at(&["metadata"], metadata.is_there());
@@ -45,7 +47,8 @@ impl Changes {
         }
     }
 
-    /// Sets an annotation of the object with this metadata, unless it already has this value.
+    /// Adds to the patch that the object with this metadata gets an annotation, unless it already has the annotation with
+    /// this value.
     pub fn annotation(&mut self, metadata: &Map<Metadata<'_>>, key: &str, value: &str) {
         if metadata.annotation(key) != Some(value) {
             self.map_at(&["metadata"], metadata.is_there());
@@ -54,17 +57,17 @@ impl Changes {
         }
     }
 
-    /// Returns the patch with all changes; `None` if there are none.
+    /// Returns the JSON patch with all changes; `None` if there are none.
     pub fn finish(self) -> Option<Patch> {
         (!self.0.is_empty()).then_some(Patch(self.0))
     }
 }
 
 impl VerdictOutcome {
-    /// Changes the object that was judged as the API server does.
+    /// Applies the patch of this outcome, if it has one, to `object`, the object that was judged, as the API server does.
     ///
     /// # Errors
-    /// The object was rejected.
+    /// The outcome is a rejection, or the patch does not fit the object (500).
     pub fn apply_to(self, object: &mut Value) -> Result<(), Denial> {
         match self {
             Self::Allowed => Ok(()),

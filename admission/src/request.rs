@@ -94,7 +94,8 @@ fn null<'a>() -> &'a RawValue {
 }
 
 impl<'a> Request<'a> {
-    /// Returns the request to create an object, of a user without rights of Giveway's own components.
+    /// Returns a request to create this object, which is not a dry run and has neither a user nor a UID. So it gets none of the
+    /// exceptions for Giveway's own components.
     pub fn create(group: &'a str, resource: &'a str, namespace: &'a str, object: &'a RawValue) -> Self {
         Self {
             uid: Text::default(),

@@ -39,13 +39,13 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Adds a warning for the user. The protocol permits 256 characters.
+    /// Adds a warning for the user, cut after 2048 bytes. Clients may show only the first 256 characters.
     pub fn warn(&mut self, text: impl Into<String>) {
         self.warnings.push(limited(text.into()));
     }
 
-    /// Records that the verdict would differ if this object existed. Objects with an invalid name cannot exist and
-    /// are not looked up.
+    /// Records that the view does not contain this object, and that the verdict could differ if it exists: the caller looks it
+    /// up. An object with an invalid name cannot exist and is not recorded.
     pub fn miss(&mut self, reference: Reference) {
         if reference.is_possible() {
             self.missing.insert(reference);
@@ -89,7 +89,7 @@ impl Reference {
 
 /// Maximum bytes of a message, which may contain text from the user.
 const MOST: usize = 2048;
-/// Returns the text, cut to at most `MOST` bytes and followed by an ellipsis if it is longer.
+/// Returns the text; if it is longer than [`MOST`] bytes, it is cut there and ends with an ellipsis.
 fn limited(mut text: String) -> String {
     if text.len() > MOST {
         let end = (0..=MOST).rev().find(|end| text.is_char_boundary(*end));
@@ -120,13 +120,13 @@ impl Denial {
         Self::new(400, message)
     }
 
-    /// Creates a rejection with status 403, with the rule's message: the user may not do this.
+    /// Creates a rejection with status 403 (forbidden): the path of the field and the message of the rule.
     pub(crate) fn forbidden(field: &str, message: impl std::fmt::Display) -> Self {
         Self::new(403, format!("{field}: {message}"))
     }
 
-    /// Creates a rejection with status 422: a field has an invalid value. The text has the form of the API server's own
-    /// errors.
+    /// Creates a rejection with status 422: the field at the path `field` has an invalid value, and `detail` says what it must be.
+    /// The message has the form of the API server's own errors.
     pub(crate) fn invalid(field: &str, value: &str, detail: impl std::fmt::Display) -> Self {
         Self::new(422, format!("{field}: Invalid value: {:?}: {detail}", shorten(value)))
     }
@@ -141,7 +141,7 @@ impl Denial {
         Self::new(500, message)
     }
 
-    /// Returns the machine-readable reason of the code (`metav1.StatusReason`).
+    /// Returns the machine-readable reason (`metav1.StatusReason`) for the status code, such as `Forbidden`.
     pub fn reason(&self) -> &'static str {
         match self.code {
             400 => "BadRequest",

@@ -17,13 +17,15 @@ pub trait ClusterView {
     /// Returns all priority classes of the cluster, by name.
     fn classes(&self) -> &Classes;
 
-    /// Returns the PodGroup of this name: a native one if the name begins with the API group.
+    /// Returns what rules read of the PodGroup of this name: of a native one if the name begins with the API group. `None` if the
+    /// view does not contain it.
     fn group(&self, namespace: &str, name: &str) -> Option<Cow<'_, GroupView>>;
 
-    /// Returns true if the Workload of this name exists.
+    /// Returns true if the view contains the Workload of this name.
     fn has_workload(&self, namespace: &str, workload: &str) -> bool;
 
-    /// Returns the group that this template of a Workload describes; `None` if the Workload or the template does not exist.
+    /// Returns the group that this template of a Workload describes; `None` if the view does not contain the Workload, or the
+    /// Workload has no such template.
     fn template(&self, namespace: &str, workload: &str, template: &str) -> Option<Cow<'_, GroupView>>;
 
     /// Returns true if Giveway does not act on this namespace.
@@ -59,7 +61,7 @@ impl Settings {
         !namespace.is_empty() && [KUBE_SYSTEM, self.namespace.as_str()].contains(&namespace)
     }
 
-    /// Returns what admission adds to Jobs of gangs.
+    /// Returns what admission adds to Jobs of gangs, as the chart is configured: a `podFailurePolicy` rule, a back-off per index.
     pub fn additions(&self) -> Additions {
         Additions { rule: self.default_pod_failure_policy, backoff: self.default_backoff_limit_per_index }
     }
@@ -89,7 +91,7 @@ pub struct GroupView {
 }
 
 impl GroupView {
-    /// Creates a group with this policy and class.
+    /// Creates the view of a group with this scheduling policy and class, and with defaults for all other fields.
     pub fn new(policy: &SchedulingPolicy, class_name: Option<&String>) -> Self {
         let class_name = class_name.filter(|name| !name.is_empty()).cloned();
         Self { gang: policy.gang.is_some(), class_name, ..Self::default() }
@@ -110,8 +112,8 @@ impl GroupView {
     }
 }
 
-/// Returns kind and name of the owner for which Giveway created a group; `None` if it did not. Giveway copies the label that asked for the
-/// gang to such groups.
+/// Returns kind and name of the owner for which Giveway created the PodGroup with this metadata; `None` if a user created it. The
+/// PodGroups that Giveway creates have the gang label and their owner as controller.
 fn made_for(metadata: &ObjectMeta) -> Option<(String, String)> {
     let is_made = metadata.labels.as_ref()?.get(LABEL_GANG).is_some_and(|value| value == "true");
     let mut owners = metadata.owner_references.iter().flatten();

@@ -26,7 +26,7 @@ pub struct StatedPriority<'a> {
     pub preemption_policy: Option<Text<'a>>,
 }
 
-/// The spec of a group, or a template in the spec of a Workload.
+/// Where the priority fields are: in the spec of a PodGroup, or in a template in the spec of a Workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpecPath(Option<usize>);
 
@@ -57,7 +57,7 @@ impl SpecPath {
         }
     }
 
-    /// Adds to `changes` that `field` below this path gets `value`.
+    /// Adds to `changes` that the field `field` of the spec or template at this path gets `value`.
     pub fn set(self, field: &str, value: impl Into<Value>, changes: &mut Changes) {
         match self.0 {
             None => changes.set(&["spec", field], value),
@@ -66,15 +66,18 @@ impl SpecPath {
     }
 }
 
-/// Fills in the priority of a group or template, and compares the user's values with its class.
+/// Adds to `changes` the class and priority of the group or template at `place` where the request's fields (`given`) leave
+/// them out, and compares the other values with the class.
 ///
-/// `stored` is the same group or template as stored, on an update. Stored values are kept: fields that a manifest
-/// leaves out are restored, as the Priority plugin restores them on pods, so that the manifest can be applied again;
+/// `stored` has the stored fields of the same group or template; `None` on a creation. Stored values are kept: fields that a
+/// manifest leaves out are restored, as the Priority plugin restores them on pods, so that the manifest can be applied again;
 /// CEL rules reject other changes. An object that was stored while the webhook was unavailable has no priority, and
 /// gets one.
 ///
-/// Returns what the class resolves to, unless the priority was already stored. Errors: an unknown class, or a value
-/// that differs from the class's (403).
+/// Returns what the class resolves to; `None` if the priority was already stored, or the class is unknown and was stored already.
+///
+/// # Errors
+/// The class is unknown, or a value differs from the class's (403).
 pub fn fill(
     place: &SpecPath,
     given: &StatedPriority<'_>,
@@ -98,7 +101,7 @@ pub fn fill(
     Ok(Some(resolved))
 }
 
-/// Sets the fields that the request leaves out to their stored values.
+/// Adds to `changes` that those priority fields which the request (`given`) leaves out keep their stored values.
 fn restore(place: &SpecPath, given: &StatedPriority<'_>, stored: &StatedPriority<'_>, changes: &mut Changes) {
     if let (None, Some(name)) = (&given.priority_class_name, &stored.priority_class_name) {
         place.set("priorityClassName", &**name, changes);
@@ -111,7 +114,11 @@ fn restore(place: &SpecPath, given: &StatedPriority<'_>, stored: &StatedPriority
     }
 }
 
-/// Resolves the priority class that the request names; `None` if it is unknown and the stored values stay.
+/// Resolves the PriorityClass that the request (`given`) names, and checks the request's values against it. `None` if the class is
+/// unknown but the stored object names it too: then there is a warning, and the stored values stay.
+///
+/// # Errors
+/// The class is unknown, or a value differs from the class's (403).
 fn resolve(
     place: &SpecPath,
     given: &StatedPriority<'_>,
@@ -139,7 +146,11 @@ fn resolve(
     Ok(Some(resolved))
 }
 
-/// Compares the final values of a group or template with its class. Already stored values are accepted.
+/// Checks the priority fields of the group or template at `place`, as they are to be stored, against its class. Values that were
+/// stored already are accepted.
+///
+/// # Errors
+/// The class is unknown, or a value differs from the class's (403).
 pub fn check(
     place: &SpecPath,
     given: &StatedPriority<'_>,
@@ -162,7 +173,7 @@ pub fn check(
     }
 }
 
-/// Rejects a priority or preemption policy that the class does not give, unless it is the stored one.
+/// Rejects (403) a priority or preemption policy that differs from what the class resolves to, unless it is the stored one.
 fn compare(
     place: &SpecPath,
     given: &StatedPriority<'_>,
@@ -186,7 +197,7 @@ fn compare(
     Ok(())
 }
 
-/// Warns if the class of a PodGroup is not managed by Giveway.
+/// Adds a warning if the class of a PodGroup preempts and is not managed by Giveway.
 fn warn_unmanaged(resolved: &Resolved, notes: &mut Notes) {
     if !resolved.class_name.is_empty() && !resolved.managed && resolved.policy != PreemptionPolicy::Never {
         notes.warn(groups::unmanaged_class(&resolved.class_name));

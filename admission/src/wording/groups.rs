@@ -5,12 +5,12 @@
 use crate::verdict::{Denial, shorten};
 use giveway_crds::priority::{PriorityError, Resolved};
 
-/// The PriorityClass that the group names does not exist. It is a warning if the stored group names it already.
+/// Rejection (403): the PriorityClass that the group names does not exist. It is a warning if the stored group names it already.
 pub fn unknown_class(path: &str, error: &PriorityError) -> Denial {
     Denial::forbidden(&format!("{path}.priorityClassName"), error)
 }
 
-/// The group states another priority than its class, or the default for groups without a class, gives.
+/// Rejection (403): the group states another priority than its class, or the default for groups without a class, gives.
 pub fn other_priority(path: &str, kind: &str, priority: i64, resolved: &Resolved) -> Denial {
     let detail = format!(
         "the integer value of priority ({priority}) must not be provided in the spec of a \
@@ -21,7 +21,7 @@ pub fn other_priority(path: &str, kind: &str, priority: i64, resolved: &Resolved
     Denial::forbidden(&format!("{path}.priority"), detail)
 }
 
-/// The group states another preemption policy than its class, or the default for groups without a class, gives.
+/// Rejection (403): the group states another preemption policy than its class, or the default for groups without a class, gives.
 pub fn other_policy(path: &str, kind: &str, policy: &str, resolved: &Resolved) -> Denial {
     let detail = format!(
         "the string value of PreemptionPolicy ({}) must not be provided in the spec of a \
@@ -33,7 +33,8 @@ pub fn other_policy(path: &str, kind: &str, policy: &str, resolved: &Resolved) -
     Denial::forbidden(&format!("{path}.preemptionPolicy"), detail)
 }
 
-/// Returns `what`, such as "its priority", followed by where it comes from: a PriorityClass, or no class.
+/// Returns the phrase that says where a value of a group comes from: `what`, such as "its priority", and the PriorityClass, or
+/// that there is none.
 fn origin(resolved: &Resolved, what: &str) -> String {
     match resolved.class_name.as_str() {
         "" => format!("{what} without a PriorityClass"),

@@ -6,19 +6,19 @@ use giveway_crds::json::MOST;
 use giveway_crds::keys::LABEL_GANG;
 use giveway_crds::kinds::traps::Obstacle;
 
-/// The metadata of a pod template cannot be read; `field` is its path.
+/// Rejection (422): the metadata of a pod template cannot be read; `field` is its path.
 pub fn unreadable_template(field: &str, error: impl std::fmt::Display) -> Denial {
     Denial::unprocessable(format!("{field}: Invalid value: {error}: the template cannot be read, correct this field"))
 }
 
-/// The owner has so many pod templates that not all of them are read.
+/// Rejection (422): the owner has so many pod templates that not all of them are read.
 pub fn too_many_templates() -> Denial {
     Denial::unprocessable(format!(
         "spec: Too many: must have at most {MOST} pod templates: split it into several objects"
     ))
 }
 
-/// The owner asks for a gang that can never start.
+/// Rejection (422): the owner asks for a gang that can never start.
 pub fn gang_never_starts(obstacle: &Obstacle) -> Denial {
     Denial::unprocessable(obstacle.refusal())
 }
@@ -35,12 +35,13 @@ pub fn no_gang(kind: &str, obstacle: &Obstacle) -> String {
     format!("{field}: {value:?}: Giveway creates no gang for this {kind}: {detail}")
 }
 
-/// Warning: the label was added to an owner that has pods.
+/// Warning: the gang label was added to an owner of this kind that already has pods, so that it has no effect.
 pub fn label_too_late(kind: &str) -> String {
     format!("{}: {}", label_path(LABEL_GANG), pods_without_gang(kind))
 }
 
-/// Event on that owner, for users who do not see the warning.
+/// Event on an owner of this kind that has pods and to which the gang label was added, for users who do not see the
+/// [warning](label_too_late).
 pub fn label_too_late_event(kind: &str) -> String {
     format!("The label {LABEL_GANG} came too late: {}.", pods_without_gang(kind))
 }

@@ -8,18 +8,18 @@ use giveway_crds::kinds::settings::SettingError;
 use giveway_crds::kinds::spark;
 use giveway_crds::membership::MembershipError;
 
-/// A user created the pod with the annotation in which Giveway stores its plan.
+/// Rejection (422): a user created the pod with the annotation in which Giveway stores its plan.
 pub fn foreign_plan(plan: &str) -> Denial {
     let detail = "Giveway writes here what it decided for this pod: remove the annotation";
     invalid_annotation(ANNOTATION_PLAN, plan, detail)
 }
 
-/// The pod has Giveway's scheduling gate twice; the index is that of the second one.
+/// Rejection (422): the pod has Giveway's scheduling gate twice; the index is that of the second one.
 pub fn duplicate_gate(index: usize) -> Denial {
     Denial::unprocessable(format!("spec.schedulingGates[{index}]: Duplicate value: {GATE:?}: remove one of them"))
 }
 
-/// A user created the pod with Giveway's scheduling gate, and it names no group.
+/// Rejection (422): a user created the pod with Giveway's scheduling gate, and it names no group.
 pub fn gate_without_group() -> Denial {
     let detail = format!(
         "only Giveway adds this gate, and only to members of gangs: remove the gate, or name the pod's \
@@ -28,22 +28,22 @@ pub fn gate_without_group() -> Denial {
     Denial::invalid("spec.schedulingGates", GATE, detail)
 }
 
-/// The labels of the pod name no valid group.
+/// Rejection (422): the labels of the pod name no valid group.
 pub fn invalid_membership(error: &MembershipError) -> Denial {
     Denial::unprocessable(error.to_string())
 }
 
-/// The label or an annotation of the gang has a value that it cannot have; also for owners of pods.
+/// Rejection (422): the gang label or a gang annotation of a pod, or of an owner of pods, has an invalid value.
 pub fn invalid_setting(error: &SettingError) -> Denial {
     Denial::unprocessable(error.to_string())
 }
 
-/// The pod asks for a gang, and neither its labels nor a controller identify its owner.
+/// Rejection (422): the pod asks for a gang, and neither its labels nor a controller identify its owner.
 pub fn no_owner(error: OriginError) -> Denial {
     Denial::unprocessable(error.to_string())
 }
 
-/// The pod asks for a gang without its size, and its owner has a kind that is not in the table of kinds.
+/// Rejection (422): the pod asks for a gang without its size, and its owner has a kind that is not in the table of kinds.
 pub fn no_min_count(kind: &str, owner: &str) -> Denial {
     Denial::unprocessable(format!(
         "{}: Required value: how many pods of {kind} {owner:?} start together? Giveway does not know that kind: say it here, on the \
@@ -52,8 +52,8 @@ pub fn no_min_count(kind: &str, owner: &str) -> Denial {
     ))
 }
 
-/// The PodGroup that the pod would join was created for another owner, whose name is not disclosed: a client that reaches the port
-/// can forge a pod.
+/// Rejection (422): the PodGroup that the pod would join was created for another owner, whose name is not disclosed: a client that reaches
+/// the port can forge a pod.
 pub fn group_of_another_owner(group: &str, kind: &str, owner: &str) -> Denial {
     let detail = format!(
         "the PodGroup of this name was created for another owner (its metadata.ownerReferences), and the pod belongs \
@@ -62,8 +62,8 @@ pub fn group_of_another_owner(group: &str, kind: &str, owner: &str) -> Denial {
     invalid_label(LABEL_POD_GROUP, group, detail)
 }
 
-/// The PodGroup that the pod would join was created from another template, whose name is not disclosed: a client that reaches the
-/// port can forge a pod.
+/// Rejection (422): the PodGroup that the pod would join was created from another template, whose name is not disclosed: a client that
+/// reaches the port can forge a pod.
 pub fn group_of_another_template(group: &str, workload: &str, template: &str) -> Denial {
     let detail = format!(
         "the PodGroup of this name was created from another template (its spec.podGroupTemplateRef), and the pod's \
@@ -72,17 +72,17 @@ pub fn group_of_another_template(group: &str, workload: &str, template: &str) ->
     invalid_label(LABEL_POD_GROUP, group, detail)
 }
 
-/// The pod belongs to a native group, and a label names a group of Giveway: a PodGroup.
+/// Rejection (422): the pod belongs to a native group, and a label names a group of Giveway: a PodGroup.
 pub fn native_and_own_group(native: &str, group: &str) -> Denial {
     invalid_label(LABEL_POD_GROUP, group, beside_native(native))
 }
 
-/// The pod belongs to a native group, and labels name a template of a Workload of Giveway.
+/// Rejection (422): the pod belongs to a native group, and labels name a template of a Workload of Giveway.
 pub fn native_and_own_template(native: &str, workload: &str) -> Denial {
     invalid_label(LABEL_WORKLOAD, workload, beside_native(native))
 }
 
-/// Returns what to do about a pod of two groups.
+/// Returns the clause that says what to do about a pod that belongs to a native group and to a group of Giveway.
 fn beside_native(native: &str) -> String {
     format!(
         "the pod belongs to the native pod group {native:?} (spec.schedulingGroup), and a pod belongs to one group: remove \
@@ -105,14 +105,15 @@ pub fn spark_driver(group: &str) -> String {
     spark::warning(group)
 }
 
-/// The class of the pod is below the priority of its group; `detail` has both numbers and the fix
+/// Rejection (422): the class of the pod is below the priority of its group; `detail` has both numbers and the fix
 /// ([`refusal`](giveway_crds::lending::RequestedPriority::refusal)).
 pub fn class_below_group(class: &str, detail: &str) -> Denial {
     Denial::invalid("spec.priorityClassName", class, detail)
 }
 
-/// The pod has an annotation that its class computes, with another value; `computed` is that of its class. `other_class` is a class
-/// that has the given value: then another webhook may have changed the class after Giveway's had written the annotation.
+/// Rejection (403): the pod has the annotation `key`, which Giveway copies from its class, with another value (`given`) than the class
+/// has (`computed`; `None`: none). `type_` describes the value. `other_class` is a class with the given value, if there is one: then
+/// another webhook may have changed the class of the pod after Giveway's had written the annotation.
 pub fn class_annotation(
     (key, type_): (&str, &str),
     given: &str,
@@ -134,22 +135,22 @@ pub fn class_annotation(
     Denial::forbidden(&annotation_path(key), detail)
 }
 
-/// Another admission plugin changed the label of the group after Giveway had written it.
+/// Rejection (422): another admission plugin changed the label with the PodGroup `group` after Giveway had written it.
 pub fn lost_group(group: &str) -> Denial {
     lost(&label_path(LABEL_POD_GROUP), group)
 }
 
-/// Another admission plugin removed the scheduling gate after Giveway had added it.
+/// Rejection (422): another admission plugin removed the scheduling gate after Giveway had added it.
 pub fn lost_gate() -> Denial {
     lost("spec.schedulingGates", GATE)
 }
 
-/// Another admission plugin changed the class after Giveway had written that of the group.
+/// Rejection (422): another admission plugin changed the PriorityClass of the pod after Giveway had written `class`, that of its group.
 pub fn lost_class(class: &str) -> Denial {
     lost("spec.priorityClassName", class)
 }
 
-/// Returns the rejection of a pod whose field another admission plugin changed.
+/// Returns the rejection (422) of a pod in which another admission plugin changed the field that Giveway had set to `value`.
 fn lost(field: &str, value: &str) -> Denial {
     Denial::unprocessable(format!(
         "{field}: Required value: {value}: Giveway gives it to the pods of this group, and another admission plugin changed the pod \

@@ -4,14 +4,14 @@ use crate::verdict::Denial;
 use giveway_crds::keys::MAX_GROUP_NAME;
 use giveway_crds::workload::MOST_TEMPLATES;
 
-/// The Workload has more PodGroup templates than are permitted, so that they are not read.
+/// Rejection (422): the Workload has more PodGroup templates than are permitted, so that they are not read.
 pub fn too_many_templates() -> Denial {
     Denial::unprocessable(format!(
         "spec.podGroupTemplates: Too many: must have at most {MOST_TEMPLATES} items: split it into several Workloads"
     ))
 }
 
-/// The PodGroups of a template would have a name that is no label value. `path` is that of the template.
+/// Rejection (422): the PodGroups of a template would have a name that is no label value. `path` is that of the template.
 pub fn group_name_too_long(path: &str, template: &str, group: &str) -> Denial {
     let detail = format!(
         "the name of its pod groups, {group}, must be no more than {MAX_GROUP_NAME} characters, it has {}: use a \

@@ -57,7 +57,8 @@ pub struct GuardRequest {
 }
 
 impl GuardRequest {
-    /// Returns the preemption that a request asks for, or `None` if the guard does not decide the request.
+    /// Returns the preemption that an admission request asks for: the announcement of a victim, or its deletion. `None` for any
+    /// other request, which the guard allows.
     ///
     /// # Errors
     /// The pod cannot be read (422).
@@ -147,7 +148,7 @@ struct PreemptorCandidate<'a> {
 }
 
 impl PreemptorCandidate<'_> {
-    /// Returns the pod, by name and UID, with this priority, for a sentence.
+    /// Returns this pod's name and UID with the priority that a message states for it.
     fn ranked(&self, priority: i32) -> RankedPod {
         RankedPod { key: ObjectKey::new(self.namespace, self.name), uid: self.pod.uid.clone(), priority }
     }
@@ -160,19 +161,19 @@ pub fn decide(view: &dyn GuardView, asked: &GuardRequest) -> GuardDecision {
     if victim.deleting {
         return GuardDecision::Permitted(Permit::default());
     }
-    let unit = unit(view, asked);
-    let priority = worth(view, asked, &unit);
-    let pending = pending(view, asked);
+    let unit = pods_disrupted_together(view, asked);
+    let priority = victim_priority(view, asked, &unit);
+    let pending = pods_of_scheduler(view, asked);
     let possible: Vec<&PreemptorCandidate<'_>> =
         pending.iter().filter(|candidate| candidate.priority > priority).collect();
     let Some(highest) = possible.iter().max_by_key(|c| (c.paid, c.priority, Reverse((c.namespace, c.name)))) else {
-        return GuardDecision::Rejected(no_preemptor(asked, priority, &pending));
+        return GuardDecision::Rejected(reject_without_preemptor(asked, priority, &pending));
     };
     let threshold = unit.iter().filter_map(|pod| pod.threshold).max().filter(|threshold| highest.paid < *threshold);
     let guaranteed = threshold.map(|threshold| Guarantee {
         threshold,
         highest: highest.ranked(highest.paid),
-        preemptors: likely(possible, victim),
+        preemptors: likely_preemptors(possible, victim),
     });
     let budgets = || view.guard_objects().budgets.get(&asked.namespace).into_iter().flatten();
     if let Some(guarantee) = &guaranteed {
@@ -202,9 +203,8 @@ pub fn decide(view: &dyn GuardView, asked: &GuardRequest) -> GuardDecision {
     GuardDecision::Permitted(Permit { budgets: counting, guaranteed })
 }
 
-/// Returns the pods disrupted together with the victim: all pods of its group if the group has mode `PodGroup`,
-/// otherwise only the victim.
-fn unit<'a>(view: &'a dyn GuardView, asked: &'a GuardRequest) -> Vec<&'a BoundPod> {
+/// Returns the victim, and all other bound pods of its group if the group has disruption mode `PodGroup`.
+fn pods_disrupted_together<'a>(view: &'a dyn GuardView, asked: &'a GuardRequest) -> Vec<&'a BoundPod> {
     let mut unit = vec![&asked.victim];
     let group = asked.victim.group.as_deref();
     if group.and_then(|group| view.group(&asked.namespace, group)).is_some_and(|group| group.whole) {
@@ -215,13 +215,14 @@ fn unit<'a>(view: &'a dyn GuardView, asked: &'a GuardRequest) -> Vec<&'a BoundPo
     unit
 }
 
-/// Returns every pending pod that the scheduler may preempt for, regardless of its priority.
-fn pending<'a>(view: &'a dyn GuardView, asked: &'a GuardRequest) -> Vec<PreemptorCandidate<'a>> {
+/// Returns every pending pod of the requesting scheduler (of all schedulers if it is unknown) whose preemption policy is not
+/// `Never`, regardless of its priority.
+fn pods_of_scheduler<'a>(view: &'a dyn GuardView, asked: &'a GuardRequest) -> Vec<PreemptorCandidate<'a>> {
     let mut pending = Vec::new();
     for (namespace, pods) in &view.guard_objects().waiting {
         for (name, pod) in pods {
             if asked.scheduler.as_ref().is_none_or(|scheduler| *scheduler == pod.scheduler) {
-                let priority = effective(view, namespace, pod.group.as_deref(), pod.priority);
+                let priority = effective_priority(view, namespace, pod.group.as_deref(), pod.priority);
                 pending.push(PreemptorCandidate {
                     namespace,
                     name,
@@ -235,16 +236,16 @@ fn pending<'a>(view: &'a dyn GuardView, asked: &'a GuardRequest) -> Vec<Preempto
     pending
 }
 
-/// Returns the scheduler that asked, and how many pods it may have asked for: the possible preemptors that it nominated for a node. A pod stays
-/// nominated when the preemption is rejected.
+/// Returns the scheduler that requests the preemption, and how many of its pending pods can be the preemptor: those that it
+/// nominated for a node. A pod stays nominated when the preemption is rejected.
 pub fn possible_preemptors(view: &dyn GuardView, asked: &GuardRequest) -> PossiblePreemptors {
-    let pods = pending(view, asked).iter().filter(|candidate| candidate.pod.nominated.is_some()).count();
+    let pods = pods_of_scheduler(view, asked).iter().filter(|candidate| candidate.pod.nominated.is_some()).count();
     PossiblePreemptors { scheduler: asked.scheduler.clone(), pods }
 }
 
-/// Returns the effective priority of a pod: the lower of its own and its group's priority if the group's is known, or
-/// the group's for native groups.
-fn effective(view: &dyn GuardView, namespace: &str, group: Option<&str>, own: i32) -> i32 {
+/// Returns the effective priority of a pod with priority `own` in the group of this name: the priority of a native group, or
+/// the lower one of `own` and the priority of a PodGroup of Giveway. It is `own` if the group or its priority is unknown.
+fn effective_priority(view: &dyn GuardView, namespace: &str, group: Option<&str>, own: i32) -> i32 {
     let Some((name, group)) = group.and_then(|name| Some((name, view.group(namespace, name)?))) else { return own };
     let class = || view.classes().resolve(group.class_name.as_deref()).ok().map(|class| class.priority);
     match group.priority.or_else(class) {
@@ -254,15 +255,15 @@ fn effective(view: &dyn GuardView, namespace: &str, group: Option<&str>, own: i3
     }
 }
 
-/// Returns the effective priority of a unit: the lowest among its pods.
-fn worth(view: &dyn GuardView, asked: &GuardRequest, unit: &[&BoundPod]) -> i32 {
-    let each = unit.iter().map(|pod| effective(view, &asked.namespace, pod.group.as_deref(), pod.priority));
+/// Returns the priority that a preemptor must exceed: the lowest effective priority among `unit`, the pods disrupted together.
+fn victim_priority(view: &dyn GuardView, asked: &GuardRequest, unit: &[&BoundPod]) -> i32 {
+    let each = unit.iter().map(|pod| effective_priority(view, &asked.namespace, pod.group.as_deref(), pod.priority));
     each.min().unwrap_or(asked.victim.priority)
 }
 
-/// Returns the most likely preemptors of the scheduler, at most [`MOST_PREEMPTORS`]: first pods nominated for the
-/// victim's node, then unschedulable pods, then pods of the highest priority.
-fn likely<'a, 'b: 'a>(
+/// Returns those of the candidates that are most likely the preemptor, at most [`MOST_PREEMPTORS`]: pods nominated for the
+/// victim's node before others, then unschedulable pods before others, then pods of higher priority.
+fn likely_preemptors<'a, 'b: 'a>(
     candidates: impl IntoIterator<Item = &'a PreemptorCandidate<'b>>,
     victim: &BoundPod,
 ) -> Vec<EventPod> {
@@ -277,27 +278,28 @@ fn likely<'a, 'b: 'a>(
         .collect()
 }
 
-/// Returns the message of a rejection for this cause; `priority` is the effective priority of the victim.
-fn refused(asked: &GuardRequest, priority: i32, cause: Sentence) -> Sentence {
+/// Returns the message of the rejection of this preemption: the victim with its effective `priority`, and the cause.
+fn rejection_message(asked: &GuardRequest, priority: i32, cause: Sentence) -> Sentence {
     let key = ObjectKey::new(&asked.namespace, &asked.victim.name);
     wording::refused(&RankedPod { key, uid: asked.victim.uid.clone(), priority }, cause)
 }
 
-/// Rejects a preemption, because no pending pod that may preempt has a priority above that of the victim.
-fn no_preemptor(asked: &GuardRequest, priority: i32, pending: &[PreemptorCandidate<'_>]) -> Rejection {
+/// Returns the rejection of a preemption because none of the `pending` pods of the scheduler has an effective priority above
+/// `priority`, that of the victim.
+fn reject_without_preemptor(asked: &GuardRequest, priority: i32, pending: &[PreemptorCandidate<'_>]) -> Rejection {
     // kube-scheduler compares the pods' own priorities, so the preemptor is one of these.
     let meant = || pending.iter().filter(|candidate| candidate.pod.priority > asked.victim.priority);
     let highest = meant().max_by_key(|c| (c.priority, Reverse((c.namespace, c.name))));
     let highest = highest.map(|candidate| candidate.ranked(candidate.priority));
     Rejection {
         reason: Reason::NoPreemptor,
-        message: refused(asked, priority, wording::no_preemptor(priority, highest.as_ref())),
-        preemptors: likely(meant(), &asked.victim),
+        message: rejection_message(asked, priority, wording::no_preemptor(priority, highest.as_ref())),
+        preemptors: likely_preemptors(meant(), &asked.victim),
     }
 }
 
 impl Guarantee {
-    /// Returns the rejection with the cause that `budget` allows fewer disruptions than the `needed` ones.
+    /// Returns the rejection of the preemption because `budget`, a guaranteed budget, allows fewer than `needed` disruptions.
     pub fn refuse(&self, view: &dyn GuardView, asked: &GuardRequest, budget: &Allowance, needed: usize) -> Rejection {
         let group = asked.victim.group.as_deref().filter(|_| needed > 1).map(|group| (group, needed));
         let (namespace, budget, allowed) = (&asked.namespace, budget.name(), budget.allowed());
@@ -305,13 +307,13 @@ impl Guarantee {
         self.refuse_because(view, asked, cause)
     }
 
-    /// Returns the rejection of the preemption with `cause`: the threshold of the victim is not reached, and its
-    /// budgets are guaranteed.
+    /// Returns the rejection of the preemption, with `cause` in its message, because no possible preemptor reaches the victim's
+    /// threshold, so that its budgets are guaranteed.
     pub fn refuse_because(&self, view: &dyn GuardView, asked: &GuardRequest, cause: Sentence) -> Rejection {
-        let priority = worth(view, asked, &unit(view, asked));
+        let priority = victim_priority(view, asked, &pods_disrupted_together(view, asked));
         Rejection {
             reason: Reason::GuaranteedBudget,
-            message: refused(asked, priority, cause),
+            message: rejection_message(asked, priority, cause),
             preemptors: self.preemptors.clone(),
         }
     }

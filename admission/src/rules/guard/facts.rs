@@ -98,7 +98,7 @@ pub struct Allowance {
 const MOST_DISRUPTED: usize = 2000;
 
 impl Allowance {
-    /// Reads a budget; `None` if it is invalid or has no name.
+    /// Reads what the guard needs of a PodDisruptionBudget; `None` if it is invalid or has no name.
     pub fn from_object(object: &PodDisruptionBudget) -> Option<Self> {
         let budget = Budget::from_object(object).ok()?;
         let status = object.status.as_ref();
@@ -119,21 +119,22 @@ impl Allowance {
         self.budget.key.to_string()
     }
 
-    /// Returns true if the budget must allow the eviction of this pod: it selects the pod, and either the pod is ready
-    /// or the budget protects unhealthy pods too (it does not while enough other pods are healthy).
+    /// Returns true if the preemption of this pod uses one of the budget's disruptions: the budget selects the pod, which runs and
+    /// is not terminating, and either the pod is ready or the budget also protects pods that are not. (It does not with
+    /// `unhealthyPodEvictionPolicy: AlwaysAllow`, or while enough pods are healthy.)
     pub fn counts(&self, pod: &BoundPod) -> bool {
         let lets_go_unhealthy = self.always || self.healthy;
         pod.started && !pod.deleting && self.budget.matches(&pod.labels) && (pod.ready || !lets_go_unhealthy)
     }
 
-    /// Returns true if the budget already counts this pod, and not an earlier pod of its name, as disrupted.
+    /// Returns true if the budget's `status.disruptedPods` already has this pod, and not only an earlier pod of the same name.
     pub fn has_counted(&self, pod: &BoundPod) -> bool {
         let since = self.disrupted.get(&pod.name);
         // The API stores times in whole seconds.
         since.is_some_and(|since| pod.created.as_ref().is_none_or(|created| since.0 >= created.0))
     }
 
-    /// Returns the number of further disruptions that the budget allows.
+    /// Returns the number of further disruptions that the budget allows: 0 while its status is outdated or cannot list more pods.
     pub fn allowed(&self) -> usize {
         if !self.processed || self.disrupted.len() >= MOST_DISRUPTED {
             return 0;
@@ -163,7 +164,7 @@ struct Annotations {
 }
 
 impl Annotations {
-    /// Returns the annotations that the guard reads, by key; `None` if the pod has none of them.
+    /// Returns those of the annotations that the guard reads and the pod has, by key; `None` if it has none of them.
     fn kept(self) -> Option<BTreeMap<String, String>> {
         let all = [(keys::ANNOTATION_THRESHOLD, self.threshold), (MIRROR, self.mirror)];
         let kept: BTreeMap<String, String> =
@@ -172,7 +173,8 @@ impl Annotations {
     }
 }
 
-/// Reads the metadata that the guard needs, and skips the managed fields, which are most of a pod.
+/// Deserializes only those fields of a pod's metadata that the guard needs. It skips the managed fields, which are the
+/// largest part of a pod.
 fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -246,8 +248,8 @@ struct Condition {
 }
 
 impl<const MEMBER: bool> PodObject<MEMBER> {
-    /// Returns the name of the pod's native group, beginning with the API group, or else of its PodGroup; `None` if it
-    /// names none.
+    /// Returns the name of the pod's group: of its native group, with the API group before the name, or else of its PodGroup of
+    /// Giveway. `None` if the pod names no group.
     fn group(&self) -> Option<String> {
         let native = self.spec.scheduling_group.as_ref().and_then(|group| group.pod_group_name.as_deref());
         if let Some(native) = native.filter(|name| !name.is_empty()) {
@@ -295,8 +297,8 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
         condition.is_some_and(|c| c.reason.as_deref() == Some(Reason::PreemptionByScheduler.as_str()))
     }
 
-    /// Returns what the guard needs of a pending pod that the scheduler may preempt for; `None` if the pod is bound,
-    /// gated, terminating or ended, or its policy is `Never`.
+    /// Returns what the guard needs of this pod as a possible preemptor; `None` if it cannot be one, because it is bound, gated,
+    /// terminating or ended, or its preemption policy is `Never`.
     pub fn waiting(&self) -> Option<PendingPod> {
         let gated = self.spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
         let never = self.spec.preemption_policy.as_deref() == Some(PreemptionPolicy::Never.as_str());
@@ -315,7 +317,8 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
         })
     }
 
-    /// Returns what the guard needs of a bound pod: as a possible victim, and as a pod under budgets.
+    /// Returns what the guard needs of this pod as a victim: its priority, its group, and the fields that decide which budgets
+    /// count it.
     pub fn bound(&self) -> BoundPod {
         let threshold = self.metadata.annotations.as_ref().and_then(|a| a.get(keys::ANNOTATION_THRESHOLD));
         BoundPod {

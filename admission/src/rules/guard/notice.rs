@@ -6,14 +6,16 @@ use crate::notice::{EventDraft, EventObject};
 use crate::verdict::{Denial, Notes, Verdict, VerdictOutcome};
 use giveway_crds::wording::Names;
 
-/// Returns the verdict on a rejected preemption. Its client may read the victim's namespace.
+/// Returns the admission verdict for a rejected preemption: the rejection (403), whose message has the names that readers of
+/// the victim's namespace may know, and the events.
 pub fn verdict(asked: &GuardRequest, rejection: &Rejection, names: Names) -> Verdict {
     let refusal = Denial { code: 403, message: names.render(&rejection.message, &asked.namespace) };
     let notes = Notes { events: events(asked, rejection, names), ..Notes::default() };
     Verdict { outcome: VerdictOutcome::Refused(refusal), notes }
 }
 
-/// Returns the events of one rejection: the victim's first.
+/// Returns the events about a rejected preemption: one on the victim, and then one on each of its likely preemptors. `names`
+/// decides which names of other namespaces they contain.
 fn events(asked: &GuardRequest, rejection: &Rejection, names: Names) -> Vec<EventDraft> {
     let victim = &asked.victim;
     let (namespace, name, uid) = (asked.namespace.clone(), victim.name.clone(), victim.uid.clone());
@@ -30,7 +32,7 @@ fn events(asked: &GuardRequest, rejection: &Rejection, names: Names) -> Vec<Even
     notices
 }
 
-/// Returns the pod as the object of an event.
+/// Returns the pod in the form in which an event refers to its object.
 fn pod(pod: &EventPod) -> EventObject {
     let EventPod { namespace, name, uid } = pod.clone();
     EventObject { api_version: "v1".to_owned(), kind: "Pod", namespace, name, uid }

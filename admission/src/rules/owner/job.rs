@@ -24,12 +24,13 @@ fn rule() -> Value {
     json!({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]})
 }
 
-/// Makes a Job tolerate the preemption of all its pods: adds what the chart asks for, if Kubernetes permits it. These
-/// fields are immutable: on an update, they are kept if a user applies the manifest again.
+/// Adds to `changes` what lets a Job survive the preemption of all its pods: a `podFailurePolicy` rule that ignores disruptions,
+/// and `backoffLimitPerIndex`. Each is added only if `adds` (from the chart) asks for it and Kubernetes permits it. These fields
+/// are immutable: on an update, the ones that were added at the creation are restored if a user applies the manifest again.
 ///
 /// # Errors
 /// The Job cannot be read (422).
-pub fn survive(request: &Request<'_>, adds: Additions, changes: &mut Changes) -> Result<(), Denial> {
+pub fn tolerate_preemption(request: &Request<'_>, adds: Additions, changes: &mut Changes) -> Result<(), Denial> {
     if adds == Additions::default() {
         return Ok(());
     }
@@ -55,7 +56,8 @@ pub fn survive(request: &Request<'_>, adds: Additions, changes: &mut Changes) ->
     Ok(())
 }
 
-/// Adds the rule before the others, because the first matching rule applies.
+/// Adds the rule that ignores disruptions to the Job's `podFailurePolicy`, before the other rules, because the first matching
+/// rule applies.
 fn write_rule(spec: &JobSpec<'_>, changes: &mut Changes) {
     if spec.has_rules() {
         changes.set(&["spec", "podFailurePolicy", "rules", "0"], rule());

@@ -7,8 +7,9 @@ use giveway_crds::kinds::templates::Grouped;
 use giveway_crds::kinds::{OwnerKind, classes, name};
 use serde_json::value::RawValue;
 
-/// Returns the warning about a class below that of the PodGroup that was created for the owner with this name; `None` also
-/// for kinds with several PodGroups for each object.
+/// Returns the warning for an update of the owner with this name whose pod templates have a PriorityClass below the priority
+/// of the PodGroup that Giveway created for it: new pods would be rejected. `None` if no class is lower, there is no such
+/// PodGroup, or the kind has several PodGroups for each owner.
 pub fn warning(
     row: &OwnerKind,
     request: &Request<'_>,

@@ -41,21 +41,22 @@ struct OwnerFields<'a> {
     metadata: Map<Metadata<'a>>,
 }
 
-/// A pod template.
+/// A pod template of an owner: where it is in the object, and its metadata.
 struct OwnerTemplate<'a> {
     place: FieldPlace<&'a RawValue>,
     metadata: Map<Metadata<'a>>,
 }
 
 impl OwnerTemplate<'_> {
-    /// Returns true if the template itself states the group or gang of its pods.
+    /// Returns true if the template has a label of its own that names a group or asks for a gang, or for none.
     fn decides(&self) -> bool {
         [LABEL_GANG, LABEL_POD_GROUP, LABEL_WORKLOAD].iter().any(|key| self.metadata.label(key).is_some())
     }
 }
 
-/// Copies the label of an owner of this kind into its pod templates, and makes a Job tolerate preemptions. `enabled` is
-/// true if an owner without the label is processed because gangs are enabled for its kind.
+/// Processes the creation or update of an owner of the kind `row`: copies its gang label and annotations into its pod
+/// templates, makes a Job tolerate preemptions, and adds warnings to `notes`. Returns the patch, or `None` if nothing
+/// changes. `enabled` is true if gangs are enabled for the kind, so that an owner without the label becomes a gang too.
 ///
 /// # Errors
 /// A label or annotation has an invalid value, the gang could never start, or there are too many templates (422).
@@ -80,7 +81,7 @@ pub fn carry(
     let is_part = is_part_of_another(row, &owner, &templates);
     let was_labelled = before.as_ref().is_some_and(|before| before.metadata.label(LABEL_GANG).is_some());
     let wanted = asked.gang.unwrap_or(enabled && !was_labelled && !is_part);
-    let wanted = can_start(row, request, before.as_ref(), &asked, (wanted, is_part), notes)?;
+    let wanted = becomes_gang(row, request, before.as_ref(), &asked, (wanted, is_part), notes)?;
     if wanted {
         match &before {
             None => templates.iter().for_each(|template| fill(template, &owner.metadata, &mut changes)),
@@ -100,18 +101,18 @@ pub fn carry(
         lowered.into_iter().for_each(|warning| notes.warn(warning));
     }
     if row.kind == job::KIND && !groups.is_empty() {
-        job::survive(request, view.settings().additions(), &mut changes)?;
+        job::tolerate_preemption(request, view.settings().additions(), &mut changes)?;
     }
     Ok(changes.finish())
 }
 
-/// Reads the settings of the gang from the owner's label and annotations.
+/// Reads the settings of the owner's gang from its label and annotations. It is an error if one has an invalid value.
 fn read_asked(owner: &OwnerFields<'_>) -> Result<GangSettings, SettingError> {
     GangSettings::read(|key| owner.metadata.label(key), |key| owner.metadata.annotation(key))
 }
 
-/// Returns true if the pods of an owner belong to another owner in the table: to its controller, or to the owner that its
-/// pods name (the workers' StatefulSet of a LeaderWorkerSet belongs to the leader's pod).
+/// Returns true if another owner of the table of kinds forms the group of this owner's pods: its controller (a JobSet for a
+/// Job), or the owner that labels of its pod templates name (a LeaderWorkerSet for the StatefulSet of workers).
 fn is_part_of_another(row: &OwnerKind, owner: &OwnerFields<'_>, templates: &[OwnerTemplate<'_>]) -> bool {
     let root = owner.metadata.controller();
     let has_root = root.is_some_and(|root| kinds::of_version(&root.api_version, &root.kind).is_some());
@@ -119,10 +120,14 @@ fn is_part_of_another(row: &OwnerKind, owner: &OwnerFields<'_>, templates: &[Own
     has_root || others.any(|other| templates.iter().any(|t| other.is_identified_by(|key| t.metadata.label(key))))
 }
 
-/// Rejects a gang that could never start: of the owner, or of templates that ask for one themselves. If gangs are
-/// enabled for its kind, an owner without the label gets a warning, and no gang. `wanted` is true if the owner is to
-/// become a gang, `is_part` if its pods belong to another owner. Returns true if it becomes a gang.
-fn can_start(
+/// Returns true if the owner becomes a gang. `wanted` is true if it is to become one; `is_part` is true if another owner forms
+/// the group of its pods. An owner that is a gang only because gangs are enabled for its kind, and could never start, gets a
+/// warning instead and becomes none.
+///
+/// # Errors
+/// The owner or one of its templates asks for a gang that could never start (422). If the stored owner already is such a
+/// gang, there is only a warning.
+fn becomes_gang(
     row: &OwnerKind,
     request: &Request<'_>,
     before: Option<&OwnerFields<'_>>,
@@ -133,7 +138,7 @@ fn can_start(
     let asks = asked.gang == Some(true);
     let stuck = |wanted: bool| obstacle(row, request.object, &grouped(row, request.object, wanted, asked));
     if let Some(found) = stuck(asks).filter(|_| asks || !is_part) {
-        if !has_had_obstacle(row, request, before) {
+        if !stored_gang_never_starts(row, request, before) {
             return Err(owners::gang_never_starts(&found));
         }
         notes.warn(owners::stored_gang_never_starts(row.kind, &found));
@@ -144,7 +149,8 @@ fn can_start(
     Ok(wanted)
 }
 
-/// Returns the warnings about a gang that works, but not as its creator may expect.
+/// Returns the warnings for the creator of an owner about a gang that can start, but may not behave as expected: different
+/// classes of its templates, for example. PriorityClasses that `view` does not contain are recorded in `notes` as missing.
 fn find_warnings(
     row: &OwnerKind,
     object: &RawValue,
@@ -158,9 +164,9 @@ fn find_warnings(
     warnings(row, object, groups, view.classes(), view.settings().additions())
 }
 
-/// Returns the event with warnings about an owner that another one in the table created and that is the only object with
-/// the settings, such as the JobSet of a TrainJob: only its controller sees warnings. Other owners got them at their own
-/// creation.
+/// Returns an event with the first of these warnings, on the controller of an owner whose controller creates no PodGroup itself,
+/// such as on the TrainJob of a JobSet: users do not see the warnings of the JobSet's creation. `None` for other owners:
+/// their controllers got the warnings at their own creation.
 fn about_root(
     row: &OwnerKind,
     request: &Request<'_>,
@@ -185,14 +191,18 @@ fn about_root(
     })
 }
 
-/// Returns true if the stored pods already are a gang that cannot start: rejecting each change would prevent its repair.
-fn has_had_obstacle(row: &OwnerKind, request: &Request<'_>, before: Option<&OwnerFields<'_>>) -> bool {
+/// Returns true if the stored owner of an update already is a gang that can never start: to reject each change would prevent its
+/// repair. `before` has the fields of the stored owner, and is `None` for a creation.
+fn stored_gang_never_starts(row: &OwnerKind, request: &Request<'_>, before: Option<&OwnerFields<'_>>) -> bool {
     let Some(asked) = before.and_then(|before| read_asked(before).ok()) else { return false };
     let stored = request.old_object;
     obstacle(row, stored, &grouped(row, stored, false, &asked)).is_some()
 }
 
-/// Returns the pod templates of an owner with their metadata.
+/// Returns the pod templates of an owner, at the paths in the table of kinds.
+///
+/// # Errors
+/// There are too many templates, or the metadata of one cannot be read (422).
 fn templates<'a>(row: &OwnerKind, object: &'a RawValue) -> Result<Vec<OwnerTemplate<'a>>, Denial> {
     let mut found = Vec::new();
     for pattern in row.templates {
@@ -210,12 +220,13 @@ fn templates<'a>(row: &OwnerKind, object: &'a RawValue) -> Result<Vec<OwnerTempl
     Ok(found)
 }
 
-/// Reads the metadata of a pod template. An error names the field.
+/// Parses `value`, the metadata of a pod template. It is rejected (422) with the path of `place` if it is invalid.
 fn read_metadata<'a>(place: &FieldPlace<&'a RawValue>, value: &'a RawValue) -> Result<Map<Metadata<'a>>, Denial> {
     serde_json::from_str(value.get()).map_err(|error| owners::unreadable_template(&place.named(), error))
 }
 
-/// Writes the label and the annotations into a template that does not state the group of its pods itself.
+/// Adds to `changes` that a pod template gets the gang label, and those of the owner's gang annotations that it does not have.
+/// Nothing is changed if the template has a group label of its own.
 fn fill(template: &OwnerTemplate<'_>, owner: &Metadata<'_>, changes: &mut Changes) {
     if template.decides() {
         return;
@@ -230,7 +241,7 @@ fn fill(template: &OwnerTemplate<'_>, owner: &Metadata<'_>, changes: &mut Change
     }
 }
 
-/// Sets one label or annotation of a template.
+/// Adds to `changes` that a pod template gets one label or annotation; `map` is `labels` or `annotations`.
 fn write(template: &OwnerTemplate<'_>, map: &str, key: &str, value: &str, changes: &mut Changes) {
     let path: Vec<&str> = template.place.path.iter().map(String::as_str).collect();
     changes.map_at(&path, template.place.value.is_some());
@@ -243,8 +254,9 @@ fn write(template: &OwnerTemplate<'_>, map: &str, key: &str, value: &str, change
     changes.set(&[holder.as_slice(), &[key]].concat(), value);
 }
 
-/// On an update: restores what was copied at the creation if a user applies the manifest again. Nothing else changes
-/// while there are pods, because old and new pods together would be no gang.
+/// Handles the update of an owner with the gang label. If its stored templates have the label, it is restored, with the
+/// annotations, in templates from which a newly applied manifest removes it. If they have not, the label is copied into the
+/// templates only while the owner has no pods; otherwise there is a warning and an event, because old and new pods would be no gang.
 fn restore(
     row: &OwnerKind,
     request: &Request<'_>,
@@ -287,7 +299,7 @@ fn restore(
     Ok(())
 }
 
-/// Returns the owner as events refer to it.
+/// Returns the owner in the form in which an event refers to its object.
 fn object(row: &OwnerKind, request: &Request<'_>, owner: &OwnerFields<'_>) -> EventObject {
     let own = |text: Option<&Text<'_>>| text.map(|text| text.to_string()).unwrap_or_default();
     EventObject {
@@ -299,7 +311,8 @@ fn object(row: &OwnerKind, request: &Request<'_>, owner: &OwnerFields<'_>) -> Ev
     }
 }
 
-/// Returns true if the owner reports that it has no pods: its templates may then still get the label.
+/// Returns true if the stored owner says that it has no pods: a Job that is suspended and has not started, or a StatefulSet whose
+/// status has no replicas. False for other kinds.
 fn has_no_pods(row: &OwnerKind, stored: &RawValue) -> bool {
     #[derive(Debug, Default, Deserialize)]
     struct Spec {

@@ -67,7 +67,7 @@ impl PodFields<'_> {
         self.gates().next().is_some()
     }
 
-    /// Returns the indexes of Giveway's gate in the list of gates.
+    /// Returns the indexes of Giveway's scheduling gate in `spec.schedulingGates`, in ascending order.
     pub(super) fn gates(&self) -> impl Iterator<Item = usize> {
         let gates = self.spec.scheduling_gates.as_deref().unwrap_or_default();
         gates.iter().enumerate().filter(|(_, gate)| &*gate.name == GATE).map(|(index, _)| index)

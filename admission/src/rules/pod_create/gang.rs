@@ -8,15 +8,14 @@ use giveway_crds::keys::{ANNOTATION_DISRUPTION_MODE, ANNOTATION_MIN_COUNT, LABEL
 use giveway_crds::kinds::{Controller, PodFacts, PodOrigin, origin, settings};
 use giveway_crds::membership::Membership;
 
-/// Returns the origin of a pod that is to be a member of its owner's gang, or `None` if it does not ask for that.
+/// Returns the origin (owner and group) of a pod with the label that asks for a gang of its owner's pods; `None` without that label.
 ///
-/// `named` is the group that the pod's own labels name. It takes precedence over the label copied from the owner: the
-/// origin is then returned only if it leads to the same group, as in the second call for a pod, and a pod that was
-/// copied or restored without its owner has none.
+/// `named` is the group that the pod's own labels name, if they do. It takes precedence: the origin is then returned only
+/// if its group is the same, and `None` otherwise, also for a pod that was copied or restored without its owner.
 ///
 /// # Errors
-/// An invalid value; and, unless the pod names its group, a pod without an owner, or an owner of a kind whose gang size
-/// is unknown (422).
+/// All with status 422: the label or an annotation has an invalid value. If the pod names no group: it has no owner, or it does not
+/// state the gang's size and the kind of its owner is not in the table of kinds.
 pub fn origin_of(pod: &PodFields<'_>, named: Option<&Membership>) -> Result<Option<PodOrigin>, Denial> {
     let invalid = |error: settings::SettingError| pods::invalid_setting(&error);
     if settings::gang(pod.metadata.label(LABEL_GANG)).map_err(invalid)? != Some(true) {
@@ -43,11 +42,12 @@ pub fn origin_of(pod: &PodFields<'_>, named: Option<&Membership>) -> Result<Opti
     Ok(Some(origin))
 }
 
-/// Rejects a pod whose group belongs to another owner: two owners of different kinds can have the same name, and the
-/// first one to have a group keeps it. The message does not name that one: a client that reaches the port can forge a pod.
+/// Checks that the group of a pod with this origin was created for the pod's owner, or by a user. Two owners of different kinds
+/// can have the same name, and so the same group name; the first one to have a group keeps it. The message does not name
+/// that owner: a client that reaches the port can forge a pod.
 ///
 /// # Errors
-/// A group of this name was created for another owner (422). A group that a user created accepts pods of all owners.
+/// The group was created for another owner (422).
 pub fn same_owner(origin: &PodOrigin, group: Option<&GroupView>) -> Result<(), Denial> {
     let Some((kind, owner)) = group.and_then(|group| group.made_for.as_ref()) else { return Ok(()) };
     if (kind, owner) == (&origin.kind, &origin.owner) {

@@ -20,11 +20,13 @@ use json_patch::Patch;
 use serde_json::json;
 use std::borrow::Cow;
 
-/// Prepares a pod that is created.
+/// Applies the mutating rule to a pod that is created. Returns the patch that adds the group label, the scheduling gate, the
+/// group's class and the class's annotations where they are missing; `None` if nothing changes.
 ///
-/// Errors: labels that name no valid group, or a group created from another template or for another owner; a gate or a
+/// # Errors
+/// With status 422: labels that name no valid group, or a group created from another template or for another owner; a gate or a
 /// plan that the user set; a duplicate gate; a PodGroup of Giveway beside a native one; a class below the group's
-/// priority (422); annotations that differ from the class's (403).
+/// priority. With status 403: annotations that differ from the class's.
 pub fn create(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<Option<Patch>, Denial> {
     let pod: PodFields = object::read("Pod", request.object)?;
     if pod.is_mirror() && is_node(request) {
@@ -69,13 +71,14 @@ pub fn create(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) 
     Ok(changes.finish())
 }
 
-/// Returns true if a kubelet sent the request: only kubelets create mirror pods, and any user can write a mirror pod's
+/// Returns true if a kubelet sent the request. A mirror pod is trusted only then, because any user can write a mirror pod's
 /// annotation.
 fn is_node(request: &Request<'_>) -> bool {
     request.user().starts_with("system:node:") && request.is_in_group("system:nodes")
 }
 
-/// Rejects a pod of two groups: either kube-scheduler schedules it with its native group, or Giveway with its own.
+/// Rejects (422) a pod of the native group `native` that also names a PodGroup of Giveway (`member`): only one of kube-scheduler
+/// and Giveway can schedule its group.
 fn one_group(native: &str, member: Option<&Membership>) -> Result<(), Denial> {
     let Some(member) = member else { return Ok(()) };
     Err(match &member.template {
@@ -84,8 +87,8 @@ fn one_group(native: &str, member: Option<&Membership>) -> Result<(), Denial> {
     })
 }
 
-/// Warns about a pod with a managed class in a native group: Giveway preempts only for its own groups, and
-/// kube-scheduler not for managed classes.
+/// Adds a warning if the pod, of the native group `native`, has a managed class: Giveway preempts only for its own groups, and
+/// kube-scheduler does not preempt for managed classes.
 fn warn_unpreempting(native: &str, pod: &PodFields<'_>, view: &dyn ClusterView, notes: &mut Notes) {
     let class = pod.spec.priority_class_name.as_deref().and_then(|name| view.classes().get(name));
     if let Some(class) = class.filter(|class| class.managed) {
@@ -93,7 +96,8 @@ fn warn_unpreempting(native: &str, pod: &PodFields<'_>, view: &dyn ClusterView, 
     }
 }
 
-/// Returns the group of a member: the PodGroup if it exists, otherwise the template that it will be created from.
+/// Returns the group that a pod's labels name: the PodGroup if it exists, otherwise as the template of its Workload describes it.
+/// `None` if neither exists. What `view` does not contain is recorded in `notes` as missing.
 fn find_group<'a>(
     member: &Membership,
     namespace: &str,
@@ -111,9 +115,9 @@ fn find_group<'a>(
     view.template(namespace, workload, template)
 }
 
-/// Rejects a member whose group was created from another template. Group names consist of two or three names joined by
-/// dashes, so two templates can have the same group name: `c` of Workload `a-b`, and `b-c` of `a`. The template whose
-/// group was created first keeps the name. The message does not name it: a client that reaches the port can forge a pod.
+/// Rejects (422) a pod that names a template and whose group was created from another template. Group names consist of two or three names
+/// joined by dashes, so two templates can have the same group name: `c` of Workload `a-b`, and `b-c` of `a`. The template whose group was
+/// created first keeps the name. The message does not name it: a client that reaches the port can forge a pod.
 fn same_template(member: &Membership, group: Option<&GroupView>) -> Result<(), Denial> {
     let made_from = group.and_then(|group| group.template.as_ref());
     let (Some(ours), Some(theirs)) = (&member.template, made_from) else { return Ok(()) };
@@ -124,8 +128,8 @@ fn same_template(member: &Membership, group: Option<&GroupView>) -> Result<(), D
     Err(pods::group_of_another_template(&member.group, workload, template))
 }
 
-/// Adds or removes the gate: members of gangs, and of groups that do not exist yet, are gated; members of basic groups
-/// are not. A pod that is created with a node cannot be gated.
+/// Adds Giveway's scheduling gate to a pod of a gang, or of a group that does not exist yet (`None`), and removes it from a pod of a
+/// basic group. A pod that is created with a node is left as it is, because Kubernetes permits no gate on it.
 fn set_gate(pod: &PodFields<'_>, group: Option<&GroupView>, changes: &mut Changes) {
     let wanted = group.is_none_or(|group| group.gang);
     if pod.is_bound() || wanted == pod.has_gate() {

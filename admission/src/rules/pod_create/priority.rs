@@ -11,11 +11,11 @@ use giveway_crds::lending::RequestedPriority;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::Class;
 
-/// Gives a pod without a class the class of its group, and the annotations of its final class. `group` is its group by
-/// name.
+/// Adds to `changes` that a pod without a PriorityClass gets the class of its group, and that the pod gets the annotations of
+/// its final class. `group` is the name of its group and the group; `None` for a pod without a group.
 ///
-/// Errors: a class below the priority of the group (422); an annotation that the user set to another value than the
-/// class's (403).
+/// # Errors
+/// The class is below the priority of the group (422), or the user set an annotation to another value than the class's (403).
 pub fn apply(
     pod: &PodFields<'_>,
     group: Option<(&str, &GroupView)>,
@@ -34,12 +34,12 @@ pub fn apply(
     if let Some(class) = taken {
         take_class(pod, class, changes);
     }
-    copy(pod, (ANNOTATION_PREEMPTION_POLICY, "string"), class, policy_of, view, changes)?;
-    copy(pod, (ANNOTATION_THRESHOLD, "integer"), class, Class::pod_threshold, view, changes)
+    copy_class_annotation(pod, (ANNOTATION_PREEMPTION_POLICY, "string"), class, policy_of, view, changes)?;
+    copy_class_annotation(pod, (ANNOTATION_THRESHOLD, "integer"), class, Class::pod_threshold, view, changes)
 }
 
-/// Rejects a member whose class (`taken` from its group, or else `own`) is below the priority of the group `name`, and warns if it is
-/// above.
+/// Rejects (422) a pod whose `priority` is below that of its group `name`, and adds a warning if it is above. `own` is the name of the
+/// class in the pod (empty: none); `taken` is the class that it gets from the group instead, if it does.
 fn compare(
     own: &str,
     taken: Option<&Class>,
@@ -59,7 +59,8 @@ fn compare(
     Ok(())
 }
 
-/// Returns the priority class with this name. If the view does not contain it, returns `None`, and the notes say that it is missing.
+/// Returns the PriorityClass with this name. `None` if `view` does not contain it: then it is recorded in `notes` as missing, unless
+/// the name is empty.
 fn find_class<'a>(name: &str, view: &'a dyn ClusterView, notes: &mut Notes) -> Option<&'a Class> {
     let found = view.classes().get(name);
     if found.is_none() && !name.is_empty() {
@@ -68,8 +69,9 @@ fn find_class<'a>(name: &str, view: &'a dyn ClusterView, notes: &mut Notes) -> O
     found
 }
 
-/// Returns the group's class if the pod gets it, instead of `own`; otherwise `None`. The Priority plugin runs before webhooks and writes
-/// the default class into pods that name none, so the default class counts as none.
+/// Returns the PriorityClass of the group if the pod gets it: if `own`, the name of the class in the pod, is empty or the default
+/// class. (The Priority plugin runs before webhooks and writes the default class into pods that name none.) `None` if the pod
+/// keeps its class, or the group has none.
 fn group_class<'a>(
     own: &str,
     group: Option<&GroupView>,
@@ -84,7 +86,8 @@ fn group_class<'a>(
     }
 }
 
-/// Writes the class, and removes what the Priority plugin computed from another one: it runs again after this.
+/// Adds to `changes` that the pod gets this PriorityClass, and that the priority and policy that the Priority plugin computed from another
+/// class are removed. The plugin runs again after this.
 fn take_class(pod: &PodFields<'_>, class: &Class, changes: &mut Changes) {
     changes.map_at(&["spec"], pod.spec.is_there());
     changes.set(&["spec", "priorityClassName"], class.name.as_str());
@@ -102,9 +105,10 @@ fn policy_of(class: &Class) -> Option<&str> {
     class.managed_policy.map(PreemptionPolicy::as_str)
 }
 
-/// Gives a pod the annotation `key`, whose value `value_of` computes from its class; `type_` names it in errors. Rejects any other value.
-/// If that is the one of another class, the error says that another webhook may have changed the class afterwards.
-fn copy(
+/// Adds to `changes` that a pod gets the annotation `key`, whose value `value_of` returns for its class, and rejects (403) a pod that has
+/// another value. `type_`, such as "integer", describes the value in the message. If the value is that of another class, the
+/// message says that another webhook may have changed the class of the pod.
+fn copy_class_annotation(
     pod: &PodFields<'_>,
     (key, type_): (&str, &str),
     class: Option<&Class>,

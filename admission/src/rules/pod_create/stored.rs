@@ -23,11 +23,12 @@ const GATES: &str = "/spec/schedulingGates";
 /// Path of the priority class in a patch.
 const CLASS: &str = "/spec/priorityClassName";
 
-/// Checks a pod as it is to be stored.
+/// Checks a pod after all mutating webhooks, as it is to be stored. It adds no warnings: the mutating rule did. Objects that `view`
+/// does not contain are recorded in `notes` as missing only if the pod is rejected: a gated pod has no effect until its
+/// group is known.
 ///
-/// Errors: those of the mutating rule; a member without the group label, the gate or the class that Giveway gave it
-/// (422). Warnings were given before. Objects that the view does not know are looked up only if the pod would be
-/// rejected without them: until its group is known, a gated pod has no effect.
+/// # Errors
+/// Those of the mutating rule, and a pod of a group without the group label, the gate or the class that Giveway gave it (422).
 pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<(), Denial> {
     let mut found = Notes::default();
     let refusal = match super::create(request, view, &mut found) {
@@ -39,8 +40,8 @@ pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -
     Err(refusal)
 }
 
-/// Returns why a pod cannot be stored that the mutating rule would change by this patch, or `None` if the change is not
-/// needed.
+/// Returns the rejection of a pod that the mutating rule would still change by this patch, because another webhook undid the first
+/// change of the group label, the gate or the class. `None` if the patch changes none of these.
 fn undone(patch: &Patch) -> Option<Denial> {
     patch.0.iter().find_map(|operation| {
         let PatchOperation::Add(added) = operation else { return None };
@@ -57,7 +58,7 @@ fn undone(patch: &Patch) -> Option<Denial> {
     })
 }
 
-/// Returns the value's text; empty if it is not a string.
+/// Returns the text of a JSON string; an empty text for any other value.
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }

@@ -29,10 +29,10 @@ struct ReadablePodGroup {
     spec: PodGroupSpec,
 }
 
-/// Checks a PodGroup as it is to be stored.
+/// Checks a PodGroup as it is to be stored. A template that does not exist is only a warning: it may be created later.
 ///
-/// Errors: an object that the controllers could not read (422), a priority that is not the class's (403). A template
-/// that does not exist is only warned about: it may be created later.
+/// # Errors
+/// The controllers could not read the object (422), or its priority is not that of its class (403).
 pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<(), Denial> {
     let group: Final = object::read("PodGroup", request.object)?;
     if group.metadata.deletion_timestamp.is_some() {
@@ -50,7 +50,7 @@ pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -
     Ok(())
 }
 
-/// Warns if the template that the PodGroup names does not exist.
+/// Adds a warning if the Workload or the template that a PodGroup names does not exist.
 fn warn_dangling(reference: &PodGroupTemplateRef, namespace: &str, view: &dyn ClusterView, notes: &mut Notes) {
     let (workload, template) = (&reference.workload.workload_name, &reference.workload.pod_group_template_name);
     match view.template(namespace, workload, template) {

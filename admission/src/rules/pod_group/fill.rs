@@ -40,7 +40,7 @@ struct LifetimeMetadata<'a> {
 }
 
 impl Lifetime<'_> {
-    /// Returns true if the object has Giveway's finalizer.
+    /// Returns true if the PodGroup has Giveway's finalizer, which protects it while it has pods.
     fn is_protected(&self) -> bool {
         self.metadata.finalizers.is_some_and(|finalizers| finalizers.protect)
     }
@@ -77,7 +77,9 @@ impl<'de> Deserialize<'de> for Finalizers {
     }
 }
 
-/// Fills in the fields that follow from the priority class. On an update, stored values are kept, and the finalizer.
+/// Applies the mutating rule to a PodGroup that is created or updated: sets the priority fields that follow from its class. On an
+/// update, stored values of these fields, and the finalizer, are restored if the request leaves them out. Returns the patch; `None` if
+/// nothing changes.
 pub fn fill(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<Option<Patch>, Denial> {
     let group: PodGroupFields = object::read("PodGroup", request.object)?;
     let mut changes = Changes::default();
@@ -98,8 +100,9 @@ pub fn fill(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) ->
     Ok(changes.finish())
 }
 
-/// Puts the finalizer back that an update of a user leaves out, for example one with a manifest from before the group had pods. Only the
-/// operator removes it, with the last pod. If the group is being deleted, the policy `giveway-pod-groups` decides which users may remove it.
+/// Adds to `changes` that Giveway's finalizer stays if an update of a PodGroup leaves it out, for example with a manifest from before the
+/// group had pods. Only the operator may remove it, with the last pod. While the group is being deleted nothing is changed here: the
+/// admission policy `giveway-pod-groups` decides which users may remove the finalizer.
 fn keep_finalizer(request: &Request<'_>, view: &dyn ClusterView, changes: &mut Changes) -> Result<(), Denial> {
     if request.operation != Operation::Update || view.settings().is_operator(request.user()) {
         return Ok(());

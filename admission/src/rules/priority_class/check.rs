@@ -10,9 +10,10 @@ use giveway_crds::keys::{ANNOTATION_MANAGED, ANNOTATION_PREEMPTION_POLICY, ANNOT
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::MAX_THRESHOLD;
 
-/// Checks a class that is created.
+/// Checks a PriorityClass that is created.
 ///
-/// Errors: a value that an annotation cannot have (422), a managed `system-` class (403).
+/// # Errors
+/// An annotation of Giveway has an invalid value (422), or a `system-` class or one whose policy is not `Never` is managed (403).
 pub fn create(request: &Request<'_>) -> Result<(), Denial> {
     let class: ClassFields = object::read("PriorityClass", request.object)?;
     not_system(&class)?;
@@ -21,7 +22,11 @@ pub fn create(request: &Request<'_>) -> Result<(), Denial> {
     threshold(&class)
 }
 
-/// Checks a class that is changed: the threshold may change, and pods keep what they have.
+/// Checks an update of a PriorityClass.
+///
+/// # Errors
+/// It changes an annotation of Giveway other than the threshold, or sets an invalid threshold (422), or it makes a `system-` class
+/// a managed one (403).
 pub fn update(request: &Request<'_>) -> Result<(), Denial> {
     let class: ClassFields = object::read("PriorityClass", request.object)?;
     let stored: ClassFields = object::read("PriorityClass", request.old_object)?;
@@ -38,7 +43,7 @@ pub fn update(request: &Request<'_>) -> Result<(), Denial> {
     }
 }
 
-/// Rejects the annotation that manages a class on a `system-` class.
+/// Rejects (403) the annotation that makes a PriorityClass a managed one on a `system-` class.
 fn not_system(class: &ClassFields<'_>) -> Result<(), Denial> {
     match class.is_managed() && class.is_system() {
         false => Ok(()),
@@ -46,7 +51,8 @@ fn not_system(class: &ClassFields<'_>) -> Result<(), Denial> {
     }
 }
 
-/// Rejects an invalid annotation that manages a class, and a managed class whose policy is not `Never`.
+/// Rejects an invalid value of the annotation that makes a PriorityClass a managed one (422), and a managed class whose policy is
+/// not `Never` (403).
 fn managed(class: &ClassFields<'_>) -> Result<(), Denial> {
     match class.metadata.annotation(ANNOTATION_MANAGED) {
         None | Some("false") => Ok(()),
@@ -56,7 +62,7 @@ fn managed(class: &ClassFields<'_>) -> Result<(), Denial> {
     }
 }
 
-/// Rejects an invalid annotation with the preemption policy, and one on a class that is not managed.
+/// Rejects (422) an invalid value of the annotation with the preemption policy, and any value on a class that is not managed.
 fn policy(class: &ClassFields<'_>) -> Result<(), Denial> {
     match class.metadata.annotation(ANNOTATION_PREEMPTION_POLICY) {
         None => Ok(()),
@@ -68,7 +74,7 @@ fn policy(class: &ClassFields<'_>) -> Result<(), Denial> {
     }
 }
 
-/// Rejects a threshold that is not an integer of the permitted range.
+/// Rejects (422) an annotation with the threshold that is not an integer of the permitted range.
 fn threshold(class: &ClassFields<'_>) -> Result<(), Denial> {
     let Some(given) = class.metadata.annotation(ANNOTATION_THRESHOLD) else { return Ok(()) };
     match given.parse::<i32>() {

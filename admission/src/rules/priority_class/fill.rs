@@ -33,12 +33,12 @@ impl ClassFields<'_> {
         self.metadata.annotation(ANNOTATION_MANAGED) == Some("true")
     }
 
-    /// Returns true if the class belongs to the cluster itself.
+    /// Returns true if the class is one of Kubernetes itself, whose names begin with `system-`.
     pub fn is_system(&self) -> bool {
         self.metadata.name.as_deref().is_some_and(|name| name.starts_with(SYSTEM_PREFIX))
     }
 
-    /// Returns true if kube-scheduler never preempts for the class.
+    /// Returns true if the class has `preemptionPolicy: Never`, so that kube-scheduler never preempts for its pods.
     pub fn is_never(&self) -> bool {
         self.preemption_policy.as_deref() == Some(PreemptionPolicy::Never.as_str())
     }
@@ -88,7 +88,7 @@ pub fn update(request: &Request<'_>) -> Result<Option<Patch>, Denial> {
     Ok(changes.finish())
 }
 
-/// Sets the preemption policy of a managed class to `Never`.
+/// Adds to `changes` that the class gets `preemptionPolicy: Never`.
 fn never(class: &ClassFields<'_>, changes: &mut Changes) {
     if !class.is_never() {
         changes.set(&["preemptionPolicy"], PreemptionPolicy::Never.as_str());

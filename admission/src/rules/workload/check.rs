@@ -21,8 +21,9 @@ struct ReadableWorkload {
 
 /// Checks a Workload as it is to be stored.
 ///
-/// Errors: an object that the controllers could not parse, too many templates, a name too long for the names of its
-/// groups (422); a priority that is not the class's (403).
+/// # Errors
+/// With status 422: the controllers could not parse the object, it has too many templates, or its name and that of a template
+/// are too long for the names of its PodGroups. With status 403: a priority is not that of its class.
 pub fn check(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<(), Denial> {
     let workload: WorkloadFields = object::read("Workload", request.object)?;
     if workload.metadata.deletion_timestamp.is_some() {

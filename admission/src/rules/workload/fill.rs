@@ -38,12 +38,12 @@ pub struct Spec<'a> {
 pub struct Templates<'a>(Vec<Map<WorkloadTemplate<'a>>>);
 
 impl<'a> Templates<'a> {
-    /// Returns the templates; none if there are too many, because the API server rejects the Workload.
+    /// Returns the templates; none if there are more than permitted: then the API server rejects the Workload.
     pub fn iter(&self) -> impl Iterator<Item = &Map<WorkloadTemplate<'a>>> {
         self.0.iter().filter(|_| self.0.len() <= MOST_TEMPLATES)
     }
 
-    /// Returns true if there are more templates than permitted.
+    /// Returns true if the Workload has more templates than permitted.
     pub fn are_too_many(&self) -> bool {
         self.0.len() > MOST_TEMPLATES
     }
@@ -96,7 +96,7 @@ impl<'a> WorkloadTemplate<'a> {
     }
 }
 
-/// Returns the templates as they are stored, by name; `None` unless the request is an update.
+/// Returns the priority fields of the stored Workload's templates, by name of the template; `None` unless the request is an update.
 pub fn stored_templates<'a>(request: &Request<'a>) -> Result<Option<BTreeMap<Text<'a>, StatedPriority<'a>>>, Denial> {
     if request.operation != Operation::Update {
         return Ok(None);
@@ -105,8 +105,9 @@ pub fn stored_templates<'a>(request: &Request<'a>) -> Result<Option<BTreeMap<Tex
     Ok(Some(stored.spec.pod_group_templates.iter().map(|t| (t.name.clone(), t.given())).collect()))
 }
 
-/// Fills in the fields that follow from the priority class of each template, unless there are too many templates. On an
-/// update, stored values are kept.
+/// Applies the mutating rule to a Workload that is created or updated: sets the priority fields that follow from the class of
+/// each template, unless there are too many templates. On an update, stored values are kept. Returns the patch; `None` if
+/// nothing changes.
 pub fn fill(request: &Request<'_>, view: &dyn ClusterView, notes: &mut Notes) -> Result<Option<Patch>, Denial> {
     let workload: WorkloadFields = object::read("Workload", request.object)?;
     if workload.metadata.deletion_timestamp.is_some() {
