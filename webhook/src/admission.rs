@@ -44,7 +44,8 @@ pub struct Admission<L> {
 }
 
 impl<L: Lookup> Admission<L> {
-    /// Creates an instance with [the rules](giveway_admission::rules), which waits at most `patience` until the view is complete.
+    /// Creates the part of the webhook that applies [the rules](giveway_admission::rules) to requests. A request waits at most `patience`
+    /// until the view is complete.
     pub fn new(view: Arc<SharedView>, lookup: L, metrics: Arc<Metrics>, patience: Duration) -> Self {
         Self { view, lookup, metrics, rule: judge, notices: None, patience }
     }
@@ -54,12 +55,13 @@ impl<L: Lookup> Admission<L> {
         Self { rule, ..self }
     }
 
-    /// Sends the events of allowed requests to this queue.
+    /// Sends the events that rules report for allowed requests to this queue. Without a queue they are dropped.
     pub fn with_notices(self, notices: mpsc::Sender<EventDraft>) -> Self {
         Self { notices: Some(notices), ..self }
     }
 
-    /// Answers a request of a client with this address.
+    /// Applies the rules of this endpoint to the AdmissionReview in `body`, and returns the response. Objects that the view does not
+    /// contain are looked up until `deadline`. `source` is the address of the client.
     ///
     /// # Errors
     /// The view was not complete in time.
@@ -103,12 +105,13 @@ impl<L: Lookup> Admission<L> {
         }
         self.metrics.verdict(&labels(endpoint, &request, &verdict), started.elapsed());
         log(endpoint, &request, &verdict);
-        self.tell(&request, &mut verdict);
+        self.send_events(&request, &mut verdict);
         let encoded = catch_unwind(AssertUnwindSafe(|| review::encode(&request.uid, &verdict)));
         Ok(encoded.unwrap_or_else(|_| review::encode_refusal(&request.uid, &self.panicked())))
     }
 
-    /// Applies the rules to a request. A rule that panics rejects it.
+    /// Applies the rules to a request, with the objects `found` that were looked up for it. If a rule panics, the verdict is a rejection
+    /// (500).
     fn judge(&self, endpoint: Endpoint, request: &Request<'_>, found: &LookedUp) -> Verdict {
         let judged = catch_unwind(AssertUnwindSafe(|| {
             let view = self.view.read();
@@ -117,8 +120,8 @@ impl<L: Lookup> Admission<L> {
         judged.unwrap_or_else(|_| Verdict { outcome: VerdictOutcome::Refused(self.panicked()), ..Verdict::default() })
     }
 
-    /// Sends the events, unless the request is a dry run or rejected.
-    fn tell(&self, request: &Request<'_>, verdict: &mut Verdict) {
+    /// Takes the events out of the verdict, and sends them to the queue unless the request is a dry run or rejected.
+    fn send_events(&self, request: &Request<'_>, verdict: &mut Verdict) {
         let events = std::mem::take(&mut verdict.notes.events);
         let happens = !request.dry_run && !matches!(verdict.outcome, VerdictOutcome::Refused(_));
         if let Some(notices) = self.notices.as_ref().filter(|_| happens) {
@@ -129,7 +132,7 @@ impl<L: Lookup> Admission<L> {
         }
     }
 
-    /// Counts and logs that a rule panicked, and returns the rejection of the request.
+    /// Counts and logs that a rule panicked, and returns the rejection (500) of the request.
     fn panicked(&self) -> Denial {
         self.metrics.panics.inc();
         tracing::error!("a rule panicked; the request is refused");
@@ -137,7 +140,7 @@ impl<L: Lookup> Admission<L> {
     }
 }
 
-/// Returns the label values by which an answered request is counted.
+/// Returns the labels of the metrics that count an answered request.
 fn labels(endpoint: Endpoint, request: &Request<'_>, verdict: &Verdict) -> ReviewLabels {
     let (endpoint, operation) = (endpoint.as_str(), request.operation.as_str());
     let kind = JudgedKind::of(request).map_or("other", JudgedKind::as_str);

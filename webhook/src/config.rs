@@ -81,8 +81,8 @@ pub struct Config {
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "true|false")]
     pub critical_addons: bool,
 
-    /// Seconds after which a taint that reserves a node for a critical add-on is removed, counted from when this webhook first observed it. A running operator removes it
-    /// after ten minutes at the latest.
+    /// Seconds after which a taint that reserves a node for a critical add-on is removed, counted from when this webhook first observed it.
+    /// A running operator removes it after ten minutes at the latest.
     #[arg(long, default_value_t = 900, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
     pub kept_node_seconds: u64,
 
@@ -119,10 +119,10 @@ const MOST_DELAYED: i64 = 200;
 const MARGIN_SECONDS: u64 = 5;
 
 impl Config {
-    /// Checks what one flag alone cannot show.
+    /// Checks flags that depend on each other: the guard's delays must be at least 5 seconds below its timeout.
     ///
     /// # Errors
-    /// The guard could delay a rejection until the API server waits for it no more, and then permits what it denies.
+    /// A delay is longer; the error names the flag. The API server would not wait for a rejection, and permit the preemption.
     pub fn check(&self) -> Result<(), String> {
         let limit = self.guard_timeout_seconds.saturating_sub(MARGIN_SECONDS);
         let delays = [
@@ -138,7 +138,7 @@ impl Config {
         }
     }
 
-    /// Returns the flags on which the admission rules depend.
+    /// Returns the settings of the admission rules, from the flags.
     pub fn settings(&self) -> Settings {
         Settings {
             namespace: self.namespace.clone(),

@@ -57,7 +57,7 @@ fn timeout_of(query: &str) -> Option<Duration> {
     query.split('&').find_map(|pair| pair.strip_prefix("timeout=")).and_then(go_duration)
 }
 
-/// Parses a Go duration: `30s`, `1m0s`, `1.5s`, `500ms`.
+/// Parses a duration as Go writes it: `30s`, `1m0s`, `1.5s`, `500ms`. `None` if the text is none.
 fn go_duration(text: &str) -> Option<Duration> {
     let (mut rest, mut seconds) = (text, 0.0_f64);
     while !rest.is_empty() {

@@ -28,7 +28,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// The health of a port that is not bound yet, and closes with `drain`.
+    /// Creates the health of a webhook whose HTTPS port is not bound yet. The webhook is not ready any more when `drain` is cancelled.
     pub fn new(certificate: Arc<Certificate>, view: Arc<SharedView>, drain: CancellationToken) -> Self {
         Self { certificate, view, bound: Arc::default(), drain }
     }
@@ -38,7 +38,7 @@ impl Health {
         self.bound.store(true, Ordering::Release);
     }
 
-    /// Returns when the view can be read. It blocks the thread, as the requests do that read the view.
+    /// Blocks the thread until the view can be locked for reading, as requests do: so a probe does not succeed while they cannot.
     pub fn wait_for_view(&self) {
         drop(self.view.read());
     }
@@ -62,10 +62,10 @@ impl Health {
         (time > BROKEN_FOR).then(|| format!("the watch of {watch} has been broken for {} s", time.as_secs()))
     }
 
-    /// Writes the current state into the metrics that a scrape returns.
-    pub fn show(&self, metrics: &Metrics) {
+    /// Sets the metrics of the health: whether the webhook is ready, when its certificate expires, and for how long each watch is broken.
+    pub fn set_metrics(&self, metrics: &Metrics) {
         metrics.ready.set(self.problem().is_none().into());
-        metrics.certificate_expiry.set(self.certificate.until().unwrap_or(0));
+        metrics.certificate_expiry.set(self.certificate.expires_at().unwrap_or(0));
         for (watch, time) in self.view.broken() {
             metrics.watch_broken(watch, time);
         }
@@ -108,7 +108,7 @@ mod tests {
         view.mark_broken(Workload::BIT, now - BROKEN_FOR - Duration::from_secs(12));
         assert_eq!(problem(), "the watch of workloads has been broken for 42 s");
         let metrics = Metrics::default();
-        health.show(&metrics);
+        health.set_metrics(&metrics);
         let shown = metrics.encode();
         assert!(shown.contains("giveway_webhook_ready 0\n"), "{shown}");
         // The year 4096: what the library gives a certificate that says nothing of it.

@@ -20,12 +20,13 @@ const EVERY: Duration = Duration::from_secs(30);
 /// Time limit of one read with its writes.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// When the label was first seen, by UID of the Preemption.
+/// When the label of a Preemption whose taint reserves a node was first seen, by UID of the Preemption.
 #[derive(Debug, Default)]
 struct FirstSeen(BTreeMap<String, Instant>);
 
 impl FirstSeen {
-    /// Records the Preemptions that have the label now. Those that do not have it any more are forgotten.
+    /// Records that the Preemptions with these UIDs, and no others, have the label at the time `now`. For those that had it before, the
+    /// earlier time stays.
     fn note(&mut self, uids: BTreeSet<String>, now: Instant) {
         self.0.retain(|uid, _| uids.contains(uid));
         for uid in uids {
@@ -33,13 +34,14 @@ impl FirstSeen {
         }
     }
 
-    /// Returns true if the Preemption with this UID has had the label for the time `longest`.
+    /// Returns true if the Preemption with this UID has had the label for at least the time `longest`.
     fn is_late(&self, uid: &str, longest: Duration, now: Instant) -> bool {
         self.0.get(uid).is_some_and(|since| now.duration_since(*since) >= longest)
     }
 }
 
-/// Removes the taint and the label of each `Preemption` that has had the label for the time `longest`. Never returns.
+/// Watches for Preemptions for critical add-ons whose taint reserves a node for longer than `longest`, because no operator removes it, and
+/// removes the taint and the Preemption's label. Never returns.
 pub async fn remove_overdue_taints(client: Client, longest: Duration) {
     let mut seen = FirstSeen::default();
     loop {
@@ -54,8 +56,8 @@ pub async fn remove_overdue_taints(client: Client, longest: Duration) {
     }
 }
 
-/// Reads the Preemptions with the label once, and removes the taints of those that have had it for the time
-/// `longest`.
+/// Lists the Preemptions whose label says that their taint reserves a node, records them in `seen`, and removes taint and
+/// label of those that have had the label for at least the time `longest`.
 async fn remove_due_taints(client: &Client, seen: &mut FirstSeen, longest: Duration) -> Result<(), kube::Error> {
     let preemptions: Api<Preemption> = Api::all(client.clone());
     let with_label = ListParams::default().labels(&format!("{LABEL_KEEPS_NODE}=true"));
@@ -71,7 +73,7 @@ async fn remove_due_taints(client: &Client, seen: &mut FirstSeen, longest: Durat
     Ok(())
 }
 
-/// Removes the taint from the nodes of a Preemption, and then the label.
+/// Removes the taint for the add-on of a Preemption from the nodes of its placements, and then the label from the Preemption.
 async fn remove_taint_and_label(
     client: &Client,
     preemptions: &Api<Preemption>,
@@ -93,21 +95,22 @@ async fn remove_taint_and_label(
     Ok(())
 }
 
-/// Removes the taint for the pod with this UID from a node. The list of taints can only be written as a whole, so the
-/// version of the node that was read is a precondition; if the node changes meanwhile, the next read repeats this.
+/// Removes the taint that reserves a node for the pod with the UID `pod`, if the node has it. The list of taints can only be
+/// written as a whole, so the resource version that was read is a precondition: it is an error if the node changed
+/// meanwhile, and the caller repeats it later.
 async fn untaint(client: &Client, node: &str, pod: &str) -> Result<(), kube::Error> {
     let nodes: Api<Node> = Api::all(client.clone());
     let Some(current) = nodes.get_opt(node).await? else { return Ok(()) };
     let taints = current.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
-    let Some(others) = without(taints, pod) else { return Ok(()) };
+    let Some(others) = without_taint_for(taints, pod) else { return Ok(()) };
     let metadata = json!({"uid": current.uid(), "resourceVersion": current.resource_version()});
     let patch = json!({"metadata": metadata, "spec": {"taints": others}});
     nodes.patch(node, &PatchParams::default(), &Patch::Merge(patch)).await?;
     Ok(())
 }
 
-/// Returns the taints without the one for the pod with this UID, or `None` if there is none.
-fn without(mut taints: Vec<Taint>, pod: &str) -> Option<Vec<Taint>> {
+/// Returns the taints except the one that reserves the node for the pod with the UID `pod`; `None` if that is not among them.
+fn without_taint_for(mut taints: Vec<Taint>, pod: &str) -> Option<Vec<Taint>> {
     let before = taints.len();
     taints.retain(|taint| {
         let value = taint.value.as_deref().unwrap_or_default();
@@ -148,9 +151,9 @@ mod tests {
     #[test]
     fn only_the_taint_for_the_pod_is_removed() {
         let others = vec![taint(Some("u-1"), "NoExecute"), taint(None, "NoSchedule"), taint(Some("u-2"), "NoSchedule")];
-        assert_eq!(without(others.clone(), "u-1"), None);
+        assert_eq!(without_taint_for(others.clone(), "u-1"), None);
         let all = [&others[..], &[taint(Some("u-1"), "NoSchedule")]].concat();
-        assert_eq!(without(all, "u-1"), Some(others));
+        assert_eq!(without_taint_for(all, "u-1"), Some(others));
     }
 
     /// Returns the writes of two reads of an API server with one Preemption, which keeps node `n1`.

@@ -36,8 +36,8 @@ const MOST_OF_ONE: usize = MOST / 2;
 
 /// Reads objects from the API server that the watches have not delivered yet.
 pub trait Lookup: Send + Sync + 'static {
-    /// Looks up the objects for a review of this client address until the deadline, and returns those that were found by
-    /// then.
+    /// Reads these objects from the API server, for a review from this client address, and returns those that exist and could
+    /// be read. If not all are read by the deadline, or within two seconds, it returns none.
     fn fetch(
         &self,
         missing: &BTreeSet<Reference>,
@@ -56,8 +56,8 @@ impl Lookup for NoLookup {
     }
 }
 
-/// The slots of look-ups, of all and of each client address. Of one address at most [`MOST_OF_ONE`] look-ups wait for a slot
-/// of all, so the look-ups of another address are at most that far behind.
+/// Limits concurrent look-ups, in all and for each client address. At most [`MOST_OF_ONE`] look-ups for one address run, or
+/// wait to run, at the same time, so those for another address wait for no more than that.
 #[derive(Debug)]
 struct Slots {
     all: Semaphore,
@@ -65,18 +65,19 @@ struct Slots {
 }
 
 impl Slots {
-    /// Creates the slots, of which none is used.
+    /// Creates the limits, with no look-up running.
     fn new() -> Self {
         Self { all: Semaphore::new(MOST), by_source: Mutex::default() }
     }
 
-    /// Waits for a slot. The semaphores are never closed, so the result is never `None`.
+    /// Waits until a look-up for this client address may run, and returns the permits that it holds until it ends. The semaphores are never
+    /// closed, so the result is never `None`.
     async fn take(&self, source: IpAddr) -> Option<(OwnedSemaphorePermit, SemaphorePermit<'_>)> {
         let own = self.of(source).acquire_owned().await.ok()?;
         Some((own, self.all.acquire().await.ok()?))
     }
 
-    /// Returns the slots of a client address. Addresses without look-ups are forgotten.
+    /// Returns the semaphore for the look-ups of one client address. Semaphores of addresses without look-ups are removed.
     fn of(&self, source: IpAddr) -> Arc<Semaphore> {
         let mut sources = self.by_source.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slots) = sources.get(&source).and_then(Weak::upgrade) {
@@ -98,12 +99,13 @@ pub struct ApiLookup {
 }
 
 impl ApiLookup {
-    /// Creates a look-up that reads through `client` from the API server, and counts its reads in `metrics`.
+    /// Creates a look-up that reads objects from the API server through `client`, and counts its reads in `metrics`.
     pub fn new(client: Client, metrics: Arc<Metrics>) -> Self {
         Self { client, metrics, slots: Arc::new(Slots::new()) }
     }
 
-    /// Reads an object that the view does not contain. One that cannot be read counts as absent.
+    /// Reads this object from the API server, for a review from the client address `source`. The result is empty if the object does not
+    /// exist or cannot be read.
     async fn one(&self, reference: &Reference, source: IpAddr) -> LookedUp {
         let mut found = LookedUp::default();
         match reference {
@@ -124,7 +126,8 @@ impl ApiLookup {
         found
     }
 
-    /// Reads the object `name` from the API server; `None` if it does not exist or the read fails.
+    /// Reads the object `name` from the API server, as soon as the limits permit another look-up for the client address `source`; `None` if
+    /// it does not exist or the read fails.
     async fn get<K>(&self, api: Api<K>, name: &str, source: IpAddr) -> Option<K>
     where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
@@ -138,7 +141,7 @@ impl ApiLookup {
     }
 }
 
-/// Returns a map with one entry.
+/// Returns a map with `value` as its only entry, under `name`.
 fn named<T>(name: &str, value: T) -> BTreeMap<String, T> {
     BTreeMap::from([(name.to_owned(), value)])
 }

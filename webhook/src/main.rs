@@ -119,7 +119,7 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Keeps the certificate up to date, from the configured source.
+/// Keeps `certificate` up to date, from the directory or the Secret that the flags name. Never returns.
 async fn follow_certificate(
     client: kube::Client,
     config: Config,
@@ -134,7 +134,7 @@ async fn follow_certificate(
     }
 }
 
-/// Binds a TCP port. The error names the address.
+/// Returns a listener that is bound to this TCP address. The error names the address.
 async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
     TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })
 }

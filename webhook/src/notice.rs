@@ -45,7 +45,8 @@ struct Window {
 }
 
 impl EventLimiter {
-    /// Returns true if the event may be written now, within the limits on events, and then counts it.
+    /// Returns true if this event may be written at the time `now`, and counts it: the same event was not written a short time ago, and
+    /// neither its namespace nor the cluster had too many events.
     pub fn admit(&mut self, notice: &EventDraft, now: Instant) -> bool {
         let key = (notice.about.uid.clone(), notice.reason.as_str());
         if self.written.get(&key).is_some_and(|since| now - *since < AGAIN) {
@@ -70,23 +71,23 @@ impl EventLimiter {
     }
 }
 
-/// Creates the bounded queue of events that are to be published.
+/// Creates the queue of events that are to be written: at most 256 at the same time.
 pub fn queue() -> (mpsc::Sender<EventDraft>, mpsc::Receiver<EventDraft>) {
     mpsc::channel(QUEUE)
 }
 
-/// Writes queued events until the queue is closed.
+/// Writes the events of a queue to the API server, within the limits on events, until the queue is closed.
 pub async fn write(client: Client, notices: mpsc::Receiver<EventDraft>) {
     write_of(client, notices, false).await;
 }
 
-/// Like [`write()`], for owners, each of which is read first: any client that can reach the port can forge a review, and
-/// must not cause an event on an object that does not exist. The limit of events also limits these reads.
+/// Like [`write()`], for events on owners of pods. Each owner is read first, and gets no event if it does not exist: any client
+/// that can reach the port can forge a review. The limits on events also limit these reads.
 pub async fn write_on_owners(client: Client, notices: mpsc::Receiver<EventDraft>) {
     write_of(client, notices, true).await;
 }
 
-/// Returns true if the API server has the owner with this UID. An owner that cannot be read counts as missing.
+/// Returns true if the API server has an owner of pods with this kind, name and UID. Returns false if it cannot be read.
 async fn exists(client: &Client, object: &EventObject) -> bool {
     let Some(row) = kinds::of_version(&object.api_version, object.kind) else { return false };
     // The names become part of the request path.
@@ -105,7 +106,8 @@ async fn exists(client: &Client, object: &EventObject) -> bool {
     }
 }
 
-/// Writes the events that arrive, within the limits. With `read_first` only about objects that exist.
+/// Writes the events of a queue, within the limits on events, until it is closed. If `read_first` is true, an event is written only if
+/// the API server has the owner that it is about.
 async fn write_of(client: Client, mut notices: mpsc::Receiver<EventDraft>, read_first: bool) {
     let reporter = Reporter { controller: "giveway-webhook".to_owned(), instance: std::env::var("HOSTNAME").ok() };
     let recorder = Recorder::new(client.clone(), reporter);

@@ -41,7 +41,8 @@ struct Review<'a> {
     request: Map<Request<'a>>,
 }
 
-/// Decodes the AdmissionReview in the body of a request, and returns the request in it. The error has the rejection to answer with.
+/// Decodes the AdmissionReview in the body of an HTTP request, and returns the admission request in it. If that fails, the error has the
+/// rejection (400) to answer with.
 pub fn decode(body: &[u8]) -> Result<Request<'_>, Undecodable> {
     let review = std::str::from_utf8(body).ok().and_then(|text| serde_json::from_str::<Map<Review>>(text).ok());
     match review.map(Map::into_inner) {
@@ -64,7 +65,7 @@ struct Remains<'a> {
     uid: Option<&'a RawValue>,
 }
 
-/// Returns the rejection that says what is wrong with a body that [`decode`] cannot decode.
+/// Returns the rejection (400) of a body that [`decode`] cannot decode: its message says what is wrong.
 fn explain(body: &[u8]) -> Undecodable {
     let anonymous = |refusal: Denial| Undecodable { uid: String::new(), refusal };
     if body.is_empty() {
@@ -150,7 +151,7 @@ impl<'de> Deserialize<'de> for Syntax {
 pub struct ReviewResponse(Vec<u8>);
 
 impl ReviewResponse {
-    /// Returns the response as JSON.
+    /// Returns the AdmissionReview as JSON text.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }
@@ -179,46 +180,46 @@ struct Status<'a> {
     message: &'a str,
 }
 
-/// Encodes the verdict on the request with this uid as an `AdmissionReview`.
+/// Encodes the verdict on the admission request with this UID as an AdmissionReview, with its patch, its warnings or its rejection.
 pub fn encode(uid: &str, verdict: &Verdict) -> ReviewResponse {
     let warnings = &verdict.notes.warnings;
     match &verdict.outcome {
-        VerdictOutcome::Allowed => answer(&Response { warnings, ..allowed(uid) }),
-        VerdictOutcome::Refused(refusal) => answer(&Response { warnings, ..refused(uid, refusal) }),
+        VerdictOutcome::Allowed => encode_response(&Response { warnings, ..allowed(uid) }),
+        VerdictOutcome::Refused(refusal) => encode_response(&Response { warnings, ..refused(uid, refusal) }),
         VerdictOutcome::Changed(Patch(operations)) => match serde_json::to_vec(operations) {
             Ok(bytes) => {
                 let (patch_type, patch) = (Some("JSONPatch"), Some(ByteString(bytes)));
-                answer(&Response { warnings, patch_type, patch, ..allowed(uid) })
+                encode_response(&Response { warnings, patch_type, patch, ..allowed(uid) })
             }
             Err(error) => encode_refusal(uid, &requests::patch_not_encoded(error)),
         },
     }
 }
 
-/// Returns an `AdmissionReview` that allows the object unchanged.
+/// Returns an AdmissionReview that allows the request with this UID, without a patch.
 pub fn encode_allowed(uid: &str) -> ReviewResponse {
-    answer(&allowed(uid))
+    encode_response(&allowed(uid))
 }
 
 /// Returns an AdmissionReview that rejects the request with this UID, with the refusal's code and message.
 pub fn encode_refusal(uid: &str, refusal: &Denial) -> ReviewResponse {
-    answer(&refused(uid, refusal))
+    encode_response(&refused(uid, refusal))
 }
 
-/// Returns the response that allows the request with this UID unchanged.
+/// Returns the `response` of an AdmissionReview that allows the request with this UID, without a patch or warnings.
 fn allowed(uid: &str) -> Response<'_> {
     Response { uid, allowed: true, status: None, patch_type: None, patch: None, warnings: &[] }
 }
 
-/// Returns the response that rejects the request with this UID.
+/// Returns the `response` of an AdmissionReview that rejects the request with this UID.
 fn refused<'a>(uid: &'a str, refusal: &'a Denial) -> Response<'a> {
     let (code, reason, message) = (refusal.code, refusal.reason(), refusal.message.as_str());
     let status = Some(Status { status: "Failure", code, reason, message });
     Response { allowed: false, status, ..allowed(uid) }
 }
 
-/// Encodes a response as an AdmissionReview in JSON.
-fn answer(response: &Response<'_>) -> ReviewResponse {
+/// Encodes an AdmissionReview with this `response` as JSON.
+fn encode_response(response: &Response<'_>) -> ReviewResponse {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Answered<'a> {

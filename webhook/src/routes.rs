@@ -21,7 +21,8 @@ use warp::filters::BoxedFilter;
 use warp::reply::{Response, with_status};
 use warp::{Filter, Reply};
 
-/// Returns the HTTPS side: `/mutate`, `/templates`, `/validate`, `/healthz`, `/readyz`. No review takes longer than `longest`.
+/// Returns the routes that the HTTPS port serves for admission: `/mutate`, `/templates`, `/validate`, `/healthz`, `/readyz`. No review
+/// takes longer than `longest`.
 pub fn admission<L: Lookup>(
     admission: Arc<Admission<L>>,
     health: Health,
@@ -44,7 +45,7 @@ pub fn admission<L: Lookup>(
         .boxed()
 }
 
-/// Returns the HTTPS side of the guard: `/guard`. No review takes longer than `longest`.
+/// Returns the route that the HTTPS port serves for the guard: `/guard`. No review takes longer than `longest`.
 pub fn guard<L: Ledger>(guard: Arc<Guard<L>>, longest: Duration) -> BoxedFilter<(Response,)> {
     review("guard", longest, move |body, _, deadline| {
         let guard = Arc::clone(&guard);
@@ -52,17 +53,17 @@ pub fn guard<L: Ledger>(guard: Arc<Guard<L>>, longest: Duration) -> BoxedFilter<
     })
 }
 
-/// Returns the routes that are served without TLS: `/metrics`, `/healthz` and `/readyz`.
+/// Returns the routes of the port without TLS: `/metrics`, `/healthz` and `/readyz`.
 pub fn metrics(metrics: Arc<Metrics>, health: Health) -> BoxedFilter<(Response,)> {
     let shown = health.clone();
     let scrape = giveway_serving::metrics::scrape(move || {
-        shown.show(&metrics);
+        shown.set_metrics(&metrics);
         metrics.encode()
     });
     scrape.or(probes(health)).unify().boxed()
 }
 
-/// Returns the routes of the kubelet's probes: `/healthz` (alive) and `/readyz` (answers reviews).
+/// Returns the routes of the kubelet's probes: `/healthz` (the process is alive) and `/readyz` (the webhook can answer reviews).
 fn probes(health: Health) -> BoxedFilter<(Response,)> {
     let alive = health.clone();
     let live = warp::path!("healthz").and(warp::get()).map(move || {
@@ -76,7 +77,8 @@ fn probes(health: Health) -> BoxedFilter<(Response,)> {
     live.or(ready).unify().boxed()
 }
 
-/// Returns the route `POST /path`, whose AdmissionReviews `answer` answers, each within `longest` or the API server's own timeout.
+/// Returns the route `POST /path`. It calls `answer` with the body, the client address and the deadline of each request (the API server's
+/// timeout, or `longest` if that is shorter), and sends the AdmissionReview that it returns.
 fn review<A>(
     path: &'static str,
     longest: Duration,
@@ -103,13 +105,13 @@ where
         .boxed()
 }
 
-/// Returns a response with an AdmissionReview in its body.
+/// Returns the HTTP response with this AdmissionReview, in JSON, as its body.
 fn json(answer: ReviewResponse) -> Response {
     let kind = HeaderValue::from_static("application/json");
     warp::reply::with_header(answer.into_bytes(), CONTENT_TYPE, kind).into_response()
 }
 
-/// Returns a response of plain text.
+/// Returns an HTTP response with this status and plain text.
 fn text(message: impl Into<String>, status: StatusCode) -> Response {
     with_status(message.into(), status).into_response()
 }

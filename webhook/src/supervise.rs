@@ -16,13 +16,13 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Starts a task that is meant to run as long as the process. `name` is for the error if it ends.
+    /// Starts a task that must run as long as the process. `name` names it in the error if it ends.
     pub fn start(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let id = self.running.spawn(task).id();
         self.names.insert(id, name);
     }
 
-    /// Waits until a task ends, and returns an error with its name and the reason. Without tasks it waits forever.
+    /// Waits until one of the tasks ends, and returns an error with its name and the reason. Without tasks it waits forever.
     pub async fn first_to_end(&mut self) -> Error {
         match self.running.join_next_with_id().await {
             Some(Ok((id, ()))) => self.error(id, "it returned".to_owned()),
@@ -31,13 +31,13 @@ impl Tasks {
         }
     }
 
-    /// Returns the error that the task with this ID has ended, for this reason.
+    /// Returns the error which says that the task with this ID has ended, with its name and this reason.
     fn error(&self, id: Id, reason: String) -> Error {
         Error::TaskEnded { name: self.names.get(&id).copied().unwrap_or_default(), reason }
     }
 }
 
-/// Returns why a task ended that must not: the text of its panic, or that it was cancelled.
+/// Returns the reason why a task ended with this error: the text of its panic, or that it was cancelled.
 fn reason(error: JoinError) -> String {
     let Ok(panic) = error.try_into_panic() else { return "it was cancelled".to_owned() };
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

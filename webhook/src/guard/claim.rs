@@ -33,7 +33,7 @@ const LONGEST_MARK: Duration = Duration::from_secs(1);
 /// Maximum number of attempts if the budget changes concurrently.
 const ATTEMPTS: usize = 10;
 
-/// Result of a claim.
+/// Result of a claim: of the attempt to make a budget count a pod as disrupted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LedgerAnswer {
     /// This claim counts the pod as disrupted.
@@ -61,9 +61,10 @@ impl LedgerAnswer {
 /// A pod as stored in the API server.
 pub type Stored = PodObject<true>;
 
-/// Stores claims, and the marks of preempted pods.
+/// Reads pods, and stores what the guard permits: claims in the status of budgets (the budget counts a pod as disrupted), and marks in the
+/// status of PodGroups (a member was preempted).
 pub trait Ledger: Send + Sync + 'static {
-    /// Reads a pod from the API server, not from a cache; `None` if it does not exist.
+    /// Reads the pod `namespace/pod` from the API server, not from a cache; `None` if it does not exist. The error is for the log.
     fn read(
         &self,
         namespace: &str,
@@ -71,7 +72,8 @@ pub trait Ledger: Send + Sync + 'static {
         deadline: Deadline,
     ) -> impl Future<Output = Result<Option<Stored>, String>> + Send;
 
-    /// Makes a budget count a pod as disrupted. A `guaranteed` budget that allows no disruption rejects the claim.
+    /// Makes the PodDisruptionBudget `namespace/budget` count a pod as disrupted. If it allows no disruption, a `guaranteed` budget is not
+    /// changed ([`LedgerAnswer::Spent`]), and any other one counts the pod nevertheless.
     fn claim(
         &self,
         namespace: &str,
@@ -81,10 +83,12 @@ pub trait Ledger: Send + Sync + 'static {
         deadline: Deadline,
     ) -> impl Future<Output = LedgerAnswer> + Send;
 
-    /// Ends the claim of a pod on a budget, because its preemption is rejected after all: the budget counts the pod as not disrupted.
+    /// Takes a [`claim`](Self::claim) back, because the preemption of the pod is rejected after all: the budget no longer counts the pod as
+    /// disrupted. A failure is only logged.
     fn release(&self, namespace: &str, budget: &str, pod: &BoundPod) -> impl Future<Output = ()> + Send;
 
-    /// Writes into the status of a PodGroup that the scheduler was permitted to preempt this pod of it.
+    /// Writes into the status of the PodGroup `namespace/group` that the scheduler was permitted to preempt `pod`, a member. The error is
+    /// for the log.
     fn mark(
         &self,
         namespace: &str,
@@ -94,7 +98,8 @@ pub trait Ledger: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), String>> + Send;
 }
 
-/// Changes the status so that it counts the pod as disrupted. The object is changed only if the claim is made.
+/// Changes the status of a budget, in memory, so that it counts the pod as disrupted since `now`. It is changed only if the result is
+/// [`LedgerAnswer::Made`]. A `guaranteed` budget must allow one more disruption.
 pub fn claim_on(object: &mut PodDisruptionBudget, pod: &BoundPod, guaranteed: bool, now: Timestamp) -> LedgerAnswer {
     let Some(allowance) = Allowance::from_object(object) else { return LedgerAnswer::NotNeeded };
     if !allowance.counts(pod) || allowance.has_counted(pod) {
@@ -117,12 +122,17 @@ pub struct ApiLedger {
 }
 
 impl ApiLedger {
-    /// Creates a ledger that reads and writes budgets and PodGroups through `client`.
+    /// Creates a ledger that reads pods, and writes the status of budgets and PodGroups, through `client`.
     pub fn new(client: Client) -> Self {
         Self { client, turn: Mutex::default() }
     }
 
-    /// Reads a budget, changes it and writes its status, again if it changed meanwhile. `Ok(Err(..))` is what `change` returned instead.
+    /// Reads a budget, applies `change` to it and writes its status; repeats this if another client changed the budget meanwhile. If
+    /// `change` returns an error, nothing is written and the result is `Ok(Err(..))` with that error. Does nothing if the budget does not
+    /// exist.
+    ///
+    /// # Errors
+    /// The API server cannot be reached or rejects a call, or the budget changed at each attempt.
     async fn change<T>(
         &self,
         namespace: &str,
@@ -148,13 +158,13 @@ impl ApiLedger {
     }
 }
 
-/// Returns the change of a PodGroup's status that names a pod which the scheduler was permitted to preempt.
+/// Returns the merge patch for the status of a PodGroup that records a member which the scheduler was permitted to preempt at `now`.
 fn marking(pod: &BoundPod, now: Timestamp) -> Value {
     let pods = BTreeMap::from([(&pod.uid, PreemptedPod { name: pod.name.clone(), time: Time(now) })]);
     json!({ "status": { "preemptedPods": pods } })
 }
 
-/// Returns the deadline of one call: the given one, or [`LIMIT`] from now if that is earlier.
+/// Returns the deadline of one call of the API server: the given one, or [`LIMIT`] from now if that is earlier.
 fn bounded(deadline: Deadline) -> Deadline {
     deadline.or_earlier(Deadline::after(LIMIT).at())
 }

@@ -44,15 +44,15 @@ struct ResponseTimes {
 }
 
 impl RejectionDelays {
-    /// Delays at most `most` rejections: each for `time`, or up to `longest` when there are many, and none beyond
-    /// `end`.
+    /// Creates the delays of rejections. At most `most` rejections are delayed at the same time: each for `time`, or up to
+    /// `longest` when there are many. When `end` is cancelled, all are sent at once.
     pub fn new(time: Duration, longest: Duration, most: usize, end: CancellationToken, metrics: GuardMetrics) -> Self {
         let turns = Arc::new(Mutex::new(ResponseTimes { next: Instant::now(), of: BTreeMap::new() }));
         Self { shares: Shares::new(most), time, longest: longest.max(time), turns, end, metrics }
     }
 
-    /// Starts to delay a rejection about a victim in this namespace, at most until `deadline`. Returns `None` if too
-    /// many are delayed.
+    /// Starts to delay a rejection about a victim in this namespace, at most until `deadline`. Returns `None` if too many
+    /// rejections are delayed, in all or of this namespace: then it is sent at once.
     pub fn begin(&self, deadline: Deadline, namespace: &str) -> Option<RejectionDelay> {
         let Some(share) = self.shares.take(namespace) else {
             self.metrics.immediate.inc();
@@ -80,7 +80,7 @@ pub struct RejectionDelay {
 }
 
 impl RejectionDelay {
-    /// Waits until `after` has passed since the start. Returns false if the delay ended before.
+    /// Waits until the rejection has been delayed for the time `after`. Returns false, earlier, if the delay ends before that.
     pub async fn wait(&self, after: Duration) -> bool {
         let moment = self.since + after;
         tokio::select! {
@@ -89,8 +89,9 @@ impl RejectionDelay {
         }
     }
 
-    /// Reserves and returns the time at which this response is sent.
-    fn take_turn(&self, preemptors: &PossiblePreemptors) -> Instant {
+    /// Reserves and returns the time at which this rejection is sent. It is the time of another rejection of the same scheduler if
+    /// as many times are reserved for that as it has possible preemptors.
+    fn reserve_response_time(&self, preemptors: &PossiblePreemptors) -> Instant {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         turns.of.retain(|_, taken| {
@@ -110,10 +111,11 @@ impl RejectionDelay {
         turn
     }
 
-    /// Waits until the rejection is to be sent: [`SPACING`] after the one before, unless that is later than its longest delay.
+    /// Waits until the rejection is to be sent: after its delay, and [`SPACING`] after the rejection before it, unless that is later than
+    /// its longest delay. `preemptors` are the possible preemptors of the scheduler that it answers.
     pub async fn wait_to_the_end(self, preemptors: &PossiblePreemptors) {
         self.metrics.delays.inc();
-        let until = self.take_turn(preemptors);
+        let until = self.reserve_response_time(preemptors);
         tokio::select! {
             () = tokio::time::sleep_until(until) => {}
             () = self.end.cancelled() => {}
@@ -151,7 +153,8 @@ mod tests {
         let many: Vec<RejectionDelay> =
             (0..5).filter_map(|n| delays.begin(Deadline::after(LONG), &format!("u{n}"))).collect();
         let since = many[0].since;
-        let turns: Vec<u128> = many.iter().map(|delay| (delay.take_turn(&pods(5)) - since).as_millis()).collect();
+        let turns: Vec<u128> =
+            many.iter().map(|delay| (delay.reserve_response_time(&pods(5)) - since).as_millis()).collect();
         for (turn, wanted) in turns.iter().zip([4, 5, 6, 6, 6]) {
             assert!(turn.abs_diff(wanted * SPACING.as_millis()) < SPACING.as_millis() / 2, "{turns:?}");
         }
@@ -161,7 +164,7 @@ mod tests {
     async fn a_scheduler_has_at_most_as_many_pending_responses_as_possible_preemptors() {
         let delays = RejectionDelays::new(LONG, 2 * LONG, 10, CancellationToken::new(), GuardMetrics::default());
         let take = |preemptors: &PossiblePreemptors, deadline: Duration| {
-            delays.begin(Deadline::after(deadline), "u").unwrap().take_turn(preemptors)
+            delays.begin(Deadline::after(deadline), "u").unwrap().reserve_response_time(preemptors)
         };
         let first = take(&pods(1), 2 * LONG);
         assert_eq!(take(&pods(1), 2 * LONG), first);
@@ -179,7 +182,7 @@ mod tests {
         let (delays, _end, _) = delays(SHORT);
         delays.begin(Deadline::after(LONG), "u").unwrap().wait_to_the_end(&pods(1)).await;
         let delay = delays.begin(Deadline::after(LONG), "u").unwrap();
-        assert!(delay.take_turn(&pods(1)) >= delay.since + SHORT);
+        assert!(delay.reserve_response_time(&pods(1)) >= delay.since + SHORT);
     }
 
     #[tokio::test]

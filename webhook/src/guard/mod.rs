@@ -94,10 +94,11 @@ impl<L: Ledger> Guard<L> {
         Self { view, ledger: Arc::new(ledger), delays, notices, metrics, patience }
     }
 
-    /// Answers a request before its deadline; a rejection is delayed. The request body is freed before the delay.
+    /// Decides about the preemption in the AdmissionReview `body` and returns the response, before the deadline. A rejection is
+    /// delayed, and the memory of the body is freed before that.
     ///
     /// # Errors
-    /// The view is not complete, or the guard itself failed: the API server's failure policy decides.
+    /// The view is not complete, or the guard itself failed: the failure policy of its webhook configuration decides.
     pub async fn answer(&self, body: Bytes, deadline: Deadline) -> Result<ReviewResponse, NotReady> {
         let (answer, delay) = self.decide(body, deadline).await?;
         if let Some((delay, preemptors)) = delay {
@@ -106,7 +107,11 @@ impl<L: Ledger> Guard<L> {
         Ok(answer)
     }
 
-    /// Returns the answer and, for a rejection that is to be delayed, its delay and the possible preemptors.
+    /// Decides about the preemption in the AdmissionReview `body`. Returns the response and, for a rejection that is to be sent later, its
+    /// delay and the possible preemptors.
+    ///
+    /// # Errors
+    /// See [`Guard::answer`].
     async fn decide(
         &self,
         body: Bytes,
@@ -169,7 +174,7 @@ impl<L: Ledger> Guard<L> {
             delay = delay.or_else(|| self.delays.begin(deadline, &asked.namespace));
         }
         let GuardDecision::Rejected(rejection) = decision else { return Err(NotReady) };
-        self.refused(rejection.reason);
+        self.count_rejection(rejection.reason);
         tracing::info!(delayed = delay.is_some(), message = %rejection.message, "a preemption is rejected");
         let mut verdict = notice::verdict(&asked, &rejection, self.view.read().settings.names);
         let events = std::mem::take(&mut verdict.notes.events);
@@ -181,29 +186,30 @@ impl<L: Ledger> Guard<L> {
         Ok((review::encode(&uid, &verdict), delay))
     }
 
-    /// Returns the pod as stored in the API server, or `None` if it does not exist or has another UID than in the
-    /// review.
+    /// Reads the victim from the API server; `None` if no pod has its name and UID. It is an error if the pod cannot be read.
     async fn stored(&self, asked: &GuardRequest, deadline: Deadline) -> Result<Option<claim::Stored>, String> {
         let read = self.ledger.read(&asked.namespace, &asked.victim.name, deadline).await;
         read.map(|pod| pod.filter(|pod| pod.uid() == Some(&asked.victim.uid)))
     }
 
-    /// Rejects and counts a preemption with a message that contains no names, because the client may not be an API server.
+    /// Returns the response that rejects the preemption in the AdmissionReview with this `uid`, and counts it under `reason`. The message
+    /// of `refusal` contains no names, because the client may not be an API server.
     fn refuse_nameless(&self, uid: &str, reason: Reason, refusal: &Denial) -> ReviewResponse {
-        self.refused(reason);
+        self.count_rejection(reason);
         tracing::info!(message = refusal.message, "a preemption of an unknown pod is rejected");
         review::encode_refusal(uid, refusal)
     }
 
     /// Counts a rejected preemption in the metrics, by its reason.
-    fn refused(&self, reason: Reason) {
+    fn count_rejection(&self, reason: Reason) {
         self.metrics.guard.decided(match reason {
             Reason::GuaranteedBudget => "guaranteed_budget",
             _ => "no_preemptor",
         });
     }
 
-    /// Decides about a preemption. If the guard panics, the failure policy of its webhook configuration decides.
+    /// Decides about a preemption with the objects of the view. It is an error if that panics: then the failure policy of the guard's
+    /// webhook configuration decides.
     fn judge(&self, asked: &GuardRequest) -> Result<GuardDecision, NotReady> {
         catch_unwind(AssertUnwindSafe(|| decide(&*self.view.read(), asked))).map_err(|_| {
             self.metrics.panics.inc();
@@ -212,9 +218,12 @@ impl<L: Ledger> Guard<L> {
         })
     }
 
-    /// Writes what follows from a permitted deletion, after reading the stored pod: uses the disruptions that the victim's
-    /// budgets allow, and marks the pod in the status of its PodGroup. The pod must be announced, and the stored pod is
-    /// judged, not the one in the request.
+    /// Stores the effects of a permitted deletion: reads the stored pod and decides about it once more, makes the victim's
+    /// budgets count it as disrupted, and marks it in the status of its PodGroup. If the stored pod is not announced as a victim,
+    /// nothing is written. Returns `Ok(Err(..))` if the deletion must be rejected after all.
+    ///
+    /// # Errors
+    /// The guard panicked.
     async fn record(
         &self,
         asked: &GuardRequest,
@@ -250,15 +259,16 @@ impl<L: Ledger> Guard<L> {
         }
     }
 
-    /// Returns the victim's PodGroup if the operator evicts its other pods after a preemption of one: a PodGroup of Giveway
-    /// in mode `PodGroup`.
+    /// Returns the name of the victim's PodGroup if it is one of Giveway in mode `PodGroup`, whose other pods the operator evicts
+    /// after the preemption of one. `None` otherwise, and for a victim that is already terminating.
     fn marked_group<'a>(&self, asked: &'a GuardRequest) -> Option<&'a str> {
         let group = asked.victim.group.as_deref().filter(|group| !asked.victim.deleting && !is_native(group))?;
         self.view.read().group(&asked.namespace, group).filter(|group| group.whole).map(|_| group)
     }
 
-    /// Marks the victim in the status of its PodGroup, so that the operator learns of the preemption also if it is not
-    /// running now. The deletion is permitted without a mark, too: the operator usually sees the pod.
+    /// Writes into the status of the victim's PodGroup, if that has mode `PodGroup`, that the victim is preempted, so that the
+    /// operator evicts the other pods also if it is not running now. A failure is counted and logged, and the deletion is
+    /// permitted nevertheless: a running operator sees the announcement in the pod itself.
     async fn mark(&self, asked: &GuardRequest, deadline: Deadline) {
         let Some(group) = self.marked_group(asked) else { return };
         let written = self.ledger.mark(&asked.namespace, group, &asked.victim, deadline).await;
@@ -269,8 +279,8 @@ impl<L: Ledger> Guard<L> {
         }
     }
 
-    /// Makes every budget of the victim count it as disrupted. If a guaranteed budget cannot, the claims on the others
-    /// are released and the preemption is rejected.
+    /// Makes every budget in `permit` count the victim as disrupted. If a guaranteed budget cannot, the other budgets are
+    /// changed back, and the rejection of the preemption is returned as the error.
     async fn claim(&self, asked: &GuardRequest, permit: &Permit, deadline: Deadline) -> Result<(), Rejection> {
         let (namespace, victim) = (&asked.namespace, &asked.victim);
         let mut made = Vec::new();
@@ -306,7 +316,8 @@ impl<L: Ledger> Guard<L> {
         Ok(())
     }
 
-    /// Releases the claims on the budgets `made`, in the background, after the preemption was rejected because of another budget.
+    /// Makes the budgets named in `made` no longer count the victim as disrupted, in the background, because another budget rejected the
+    /// preemption.
     fn release(&self, asked: &GuardRequest, made: Vec<String>) {
         let (ledger, namespace, victim) = (Arc::clone(&self.ledger), asked.namespace.clone(), asked.victim.clone());
         tokio::spawn(async move {

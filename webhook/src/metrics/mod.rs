@@ -77,17 +77,17 @@ impl GuardMetrics {
         catalogue::GUARD_MARKS.register(registry, self.marks.clone());
     }
 
-    /// Counts a decision of the guard about a preemption; `verdict` is a label value.
+    /// Counts a decision of the guard about a preemption; `verdict` is the value of the metric's label, such as `permitted`.
     pub fn decided(&self, verdict: &'static str) {
         self.decisions.get_or_create(&VerdictLabels { verdict }).inc();
     }
 
-    /// Counts a claim on a budget; `result` is a label value.
+    /// Counts an attempt to make a budget count a preempted pod as disrupted; `result` is the value of the metric's label, such as `made`.
     pub fn claimed(&self, result: &'static str) {
         self.claims.get_or_create(&ResultLabels { result }).inc();
     }
 
-    /// Counts an attempt to write a preempted pod into its PodGroup's status, and whether it was written.
+    /// Counts an attempt to write a preempted pod into its PodGroup's status; `is_written` is true if it succeeded.
     pub fn marked(&self, is_written: bool) {
         let result = if is_written { "made" } else { "failed" };
         self.marks.get_or_create(&ResultLabels { result }).inc();
@@ -159,20 +159,20 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Counts an answered review by endpoint, kind and verdict, and the time that it took.
+    /// Counts an answered review under these labels, and adds the time that it took to the histogram of durations.
     pub fn verdict(&self, labels: &ReviewLabels, took: Duration) {
         let (endpoint, kind) = (labels.endpoint, labels.kind);
         self.requests.get_or_create(labels).inc();
         self.durations.get_or_create(&DurationLabels { endpoint, kind }).observe(took.as_secs_f64());
     }
 
-    /// Counts a certificate that was loaded, or could not be.
+    /// Counts an attempt to load a changed certificate; `used` is true if it succeeded.
     pub fn certificate_reload(&self, used: bool) {
         let result = if used { "success" } else { "failure" };
         self.certificate_reloads.get_or_create(&ResultLabels { result }).inc();
     }
 
-    /// Sets for how long a watch has been broken.
+    /// Sets the metric that says for how long the watch of this name has been broken.
     pub fn watch_broken(&self, watch: &'static str, time: Duration) {
         self.watches_broken.get_or_create(&WatchLabels { watch }).set(time.as_secs_f64());
     }
@@ -187,7 +187,7 @@ impl Metrics {
     }
 }
 
-/// Returns a histogram with the bounds of the durations, in seconds.
+/// Creates the histogram of the durations of reviews, in seconds.
 fn buckets() -> Histogram {
     Histogram::new([0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0])
 }

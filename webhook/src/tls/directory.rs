@@ -25,9 +25,11 @@ impl Directory {
         Self { path, provider, certificate, seen: None }
     }
 
-    /// Reads the files once. Returns whether they are another pair than before, and it is in use now.
+    /// Reads the files with certificate and key once. Returns true if they have changed and are in use now, and false if they are
+    /// the same as before.
     ///
-    /// Errors: files that cannot be read, or cannot be used; each is returned once, until the files change again.
+    /// # Errors
+    /// The files cannot be read, or cannot be used. The same error is returned only once, until the files change again.
     pub fn reload(&mut self) -> Result<bool, Error> {
         let (found, error) = match self.read() {
             Ok(pair) => (Ok(pair), None),
@@ -46,7 +48,7 @@ impl Directory {
         Ok(true)
     }
 
-    /// Reads the certificate's files every second and uses them if they have changed. It never ends.
+    /// Reads the files with certificate and key every second and uses them if they have changed. Never returns.
     pub async fn follow(mut self, metrics: Arc<Metrics>) {
         let mut tick = tokio::time::interval(Duration::from_secs(1));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -67,7 +69,7 @@ impl Directory {
         }
     }
 
-    /// Reads certificate and key, both from the same version of a mounted Secret.
+    /// Reads the certificate chain and its key, both from the same version of a mounted Secret.
     fn read(&self) -> Result<Pair, Error> {
         let mounted = std::fs::read_link(self.path.join("..data"));
         let place = mounted.map_or_else(|_| self.path.clone(), |target| self.path.join(target));

@@ -31,7 +31,7 @@ impl Certificate {
     }
 
     /// Returns when the loaded certificate expires, in seconds since the epoch; `None` if none is loaded.
-    pub fn until(&self) -> Option<i64> {
+    pub fn expires_at(&self) -> Option<i64> {
         let certified = self.0.load_full()?;
         let (_, leaf) = x509_parser::parse_x509_certificate(certified.cert.first()?).ok()?;
         Some(leaf.validity().not_after.timestamp())
@@ -44,8 +44,8 @@ impl ResolvesServerCert for Certificate {
     }
 }
 
-/// An acceptor that shows each new client the certificate in use at that moment. HTTP/1.1 only, as API servers speak
-/// it to webhooks. With a file of authorities, a client may offer a certificate, which one of them must have signed.
+/// Returns what accepts TLS connections, for HTTP/1.1 only, with the certificate that is in use at that moment. `authorities`
+/// is a file of certificate authorities: with it, a client may send a certificate, which one of them must have signed.
 ///
 /// # Errors
 /// The file cannot be read or has no certificate, or the TLS library refuses its configuration.
@@ -67,8 +67,8 @@ pub fn acceptor(
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Returns what verifies client certificates: they must be signed by an authority in the file. A client without a certificate is accepted
-/// here.
+/// Returns what verifies client certificates: one of the certificate authorities in the file `authorities` must have signed them. A client
+/// that sends no certificate is accepted.
 fn verifier(authorities: &Path, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, Error> {
     let bytes =
         std::fs::read(authorities).map_err(|source| Error::ReadFile { path: authorities.to_owned(), source })?;
@@ -90,7 +90,11 @@ struct Pair {
 }
 
 impl Pair {
-    /// Returns the pair as the TLS library uses it; `place` tells in errors where a part of it was found.
+    /// Parses the certificate chain and its key for the TLS library. `place` returns, for `tls.crt` or `tls.key`, where it was read: errors
+    /// name that.
+    ///
+    /// # Errors
+    /// Chain or key cannot be parsed, or do not belong together.
     fn certified(&self, provider: &CryptoProvider, place: impl Fn(&str) -> String) -> Result<CertifiedKey, Error> {
         let pem = |part, message: String| Error::Pem { place: place(part), message };
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&self.chain)

@@ -12,7 +12,8 @@ use kube::{Api, Client};
 use rustls::crypto::CryptoProvider;
 use std::sync::Arc;
 
-/// Follows the Secret of this name, for ever. While there is none, the certificate before it stays in use.
+/// Watches the Secret `namespace/name` and replaces `certificate` when the Secret changes. Never returns. While the Secret is missing or
+/// its certificate cannot be used, the certificate before stays in use.
 pub async fn follow_secret(
     client: Client,
     namespace: &str,
@@ -53,13 +54,13 @@ pub async fn follow_secret(
     }
 }
 
-/// Returns certificate and key (`tls.crt`, `tls.key`) of a Secret; each is empty if it is missing.
+/// Returns certificate chain and key (`tls.crt`, `tls.key`) of a Secret; each is empty if it is missing.
 fn pair(secret: &Secret) -> Pair {
     let bytes = |key| secret.data.as_ref().and_then(|data| data.get(key)).map(|bytes| bytes.0.clone());
     Pair { chain: bytes("tls.crt").unwrap_or_default(), key: bytes("tls.key").unwrap_or_default() }
 }
 
-/// Counts and logs a certificate that cannot be used.
+/// Counts and logs that a new certificate cannot be used, because of `error`.
 fn report(error: &Error, certificate: &Certificate, metrics: &Metrics) {
     metrics.certificate_reload(false);
     let kept = certificate.is_loaded();

@@ -31,19 +31,19 @@ pub struct View {
 }
 
 impl View {
-    /// Creates the view of a cluster of which no object is known.
+    /// Creates a view without objects.
     pub fn new(settings: Settings) -> Self {
         let (classes, facts) = (Classes::default(), GuardObjects::default());
         Self { settings, classes, groups: BTreeMap::new(), natives: BTreeMap::new(), workloads: BTreeMap::new(), facts }
     }
 
-    /// Adds a PodGroup, or replaces the one with its name.
+    /// Stores what rules read of a PodGroup of Giveway, and replaces what was stored for its name.
     pub fn put_group(&mut self, group: &PodGroup) {
         let facts = GroupView::of(group);
         put(&mut self.groups, group.metadata.namespace.as_deref(), group.metadata.name.as_deref(), facts);
     }
 
-    /// Adds a PodGroup of Kubernetes itself (`scheduling.k8s.io`), or replaces the one with its name.
+    /// Stores what rules read of a native PodGroup (`scheduling.k8s.io`), and replaces what was stored for its name.
     pub fn put_native(&mut self, group: &NativeGroup) {
         let facts = GroupView {
             class_name: group.class_name().map(str::to_owned),
@@ -54,7 +54,7 @@ impl View {
         put(&mut self.natives, group.metadata.namespace.as_deref(), group.metadata.name.as_deref(), facts);
     }
 
-    /// Adds a Workload, or replaces the one with its name.
+    /// Stores the templates of a Workload, and replaces what was stored for its name.
     pub fn put_workload(&mut self, workload: &Workload) {
         let facts = templates_of(workload);
         put(&mut self.workloads, workload.metadata.namespace.as_deref(), workload.metadata.name.as_deref(), facts);
@@ -93,7 +93,7 @@ impl GuardView for View {
     }
 }
 
-/// Returns the groups that the templates of a Workload describe, by name of the template.
+/// Returns what rules read of each PodGroup template of a Workload, by name of the template.
 pub fn templates_of(workload: &Workload) -> BTreeMap<String, GroupView> {
     let templates = workload.spec.pod_group_templates.iter();
     templates.map(|t| (t.name.clone(), GroupView::new(&t.scheduling_policy, t.priority_class_name.as_ref()))).collect()
@@ -111,7 +111,7 @@ pub struct LookedUp {
 }
 
 impl LookedUp {
-    /// Returns true if the API server had none of the objects that were looked up.
+    /// Returns true if none of the objects that were looked up was found.
     pub fn is_empty(&self) -> bool {
         self.classes.is_empty() && self.groups.is_empty() && self.workloads.is_empty()
     }
@@ -138,7 +138,7 @@ pub struct RequestView<'a> {
 }
 
 impl<'a> RequestView<'a> {
-    /// Combines the view with the objects that were looked up. If both have an object, that of the view counts.
+    /// Combines the view with the objects that were looked up for one request. If both have an object, that of the view is used.
     pub fn with(view: &'a View, found: &'a LookedUp) -> Self {
         let mut classes = Cow::Borrowed(&view.classes);
         for class in &found.classes {

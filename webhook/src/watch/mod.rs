@@ -72,12 +72,12 @@ impl SharedView {
         }
     }
 
-    /// Requires the kinds that the guard reads, too, before the view counts as complete.
+    /// Makes this the view of a webhook with the guard: it counts as complete only after the kinds that the guard reads were listed too.
     pub fn guarded(self) -> Self {
         Self { guarded: true, ..self }
     }
 
-    /// Creates a view that counts as complete with these objects, for tests.
+    /// Creates a view with these objects that counts as complete: as if every watch had listed its kind. For tests.
     pub fn complete(view: View) -> Self {
         let synced = tokio::sync::watch::Sender::new(ADMISSION | GUARD);
         Self { view: RwLock::new(view), synced, guarded: true, ..Self::new(Settings::default()) }
@@ -88,24 +88,24 @@ impl SharedView {
         self.view.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns which watches must have listed their kinds before the view is complete, as a set of their bits.
+    /// Returns the watches that must have listed their kinds before the view is complete, as the sum of their [bits](Viewed::BIT).
     fn wanted(&self) -> u8 {
         if self.guarded { ADMISSION | GUARD } else { ADMISSION }
     }
 
-    /// Returns true if every watch has listed its kind once.
+    /// Returns true if the view is complete: every watch that it needs has listed its kind once.
     pub fn is_synced(&self) -> bool {
         *self.synced.borrow() & self.wanted() == self.wanted()
     }
 
-    /// Returns the name of every watch and for how long it has been broken: zero for a working one.
+    /// Returns the name of every watch that the view needs, and for how long it has been broken: zero for a working one.
     pub fn broken(&self) -> Vec<(&'static str, Duration)> {
         let broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
         let watches = NAMES.iter().filter(|(bit, _)| bit & self.wanted() != 0);
         watches.map(|(bit, name)| (*name, broken.get(bit).map_or(Duration::ZERO, Instant::elapsed))).collect()
     }
 
-    /// Records that a watch is broken since `since`, unless it has been broken longer.
+    /// Records that the watch with this [bit](Viewed::BIT) has been broken since `since`, unless it is already recorded as broken.
     pub(crate) fn mark_broken(&self, bit: u8, since: Instant) {
         let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
         broken.entry(bit).or_insert(since);
@@ -121,7 +121,7 @@ impl SharedView {
         self.wait_for(GUARD).await;
     }
 
-    /// Waits until all watches of the set of bits `wanted` have listed their kinds.
+    /// Waits until all watches of the set `wanted`, given as the sum of their [bits](Viewed::BIT), have listed their kinds once.
     async fn wait_for(&self, wanted: u8) {
         let mut changes = self.synced.subscribe();
         // The sender lives as long as `self`, so that this cannot fail.
@@ -133,19 +133,19 @@ impl SharedView {
         change(&mut self.view.write().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Records that a watch has listed its kind.
+    /// Records that the watch with this [bit](Viewed::BIT) has listed its kind, and is not broken.
     pub(crate) fn mark_synced(&self, bit: u8) {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).remove(&bit);
         self.synced.send_modify(|bits| *bits |= bit);
     }
 }
 
-/// Returns the name of the watch with this bit, for logs and errors.
+/// Returns the name of the watch with this [bit](Viewed::BIT), for logs and errors.
 fn name_of(bit: u8) -> &'static str {
     NAMES.iter().find(|(each, _)| *each == bit).map_or("", |(_, name)| name)
 }
 
-/// Starts a watch for every kind in the view.
+/// Starts, among `tasks`, a watch for every kind that the view needs, which writes the objects into it.
 pub fn follow_all(client: &Client, view: &Arc<SharedView>, tasks: &mut Tasks) {
     tasks.start("the watch of priorityclasses", follow::<PriorityClass>(client.clone(), Arc::clone(view)));
     tasks.start("the watch of podgroups", follow::<PodGroup>(client.clone(), Arc::clone(view)));
@@ -159,12 +159,13 @@ pub fn follow_all(client: &Client, view: &Arc<SharedView>, tasks: &mut Tasks) {
     }
 }
 
-/// Lists and watches one kind in all namespaces and writes its objects into the view. It never ends.
+/// Lists and watches one kind in all namespaces and writes its objects into the view. Never returns.
 async fn follow<K: Viewed + Resource<DynamicType = ()>>(client: Client, view: Arc<SharedView>) {
     follow_until::<K>(Api::all(client), &view, |_| false).await;
 }
 
-/// Lists and watches one kind, again after each failure, until `is_end` returns true for one.
+/// Lists and watches one kind and writes its objects into the view. After each failure it begins again, until `is_end` returns true for the
+/// failure.
 async fn follow_until<K: Viewed>(api: Api<K>, view: &SharedView, is_end: impl Fn(&WatchFailure) -> bool) {
     let (shortest, longest) = PAUSE;
     let mut pause = shortest;
@@ -179,10 +180,10 @@ async fn follow_until<K: Viewed>(api: Api<K>, view: &SharedView, is_end: impl Fn
     }
 }
 
-/// Lists and watches one kind until that fails, and marks the watch as broken. Returns the error; `None` if a page of the
-/// list was not complete in this time.
+/// Lists and watches one kind and writes its objects into the view until that fails; then the watch counts as broken. Returns the
+/// failure; `None` if the list delivered nothing for the time `page`.
 async fn follow_once<K: Viewed>(api: Api<K>, view: &SharedView, page: Duration) -> Option<WatchFailure> {
-    let mut listed = nothing();
+    let mut listed = empty_view();
     let mut reader = KindReader::new(api, K::params());
     let error = loop {
         let listing = reader.is_listing();
@@ -205,7 +206,8 @@ async fn follow_once<K: Viewed>(api: Api<K>, view: &SharedView, page: Duration) 
     error
 }
 
-/// Watches Kubernetes' own groups in the best version that the API server has; where it has none there is nothing to do.
+/// Lists and watches the native PodGroups, in the most stable version that the API server serves, and writes them into the view. If it
+/// serves none, the view has no native groups. Never returns.
 async fn follow_native(client: Client, view: Arc<SharedView>) {
     loop {
         let served = async { native::version::served(&client).await.map_err(|error| error.to_string()) };
@@ -216,7 +218,7 @@ async fn follow_native(client: Client, view: Arc<SharedView>) {
                 follow_until::<NativeGroup>(api, &view, WatchFailure::is_unserved).await;
             }
             Ok(None) => {
-                view.write(|view| NativeGroup::replace(view, nothing()));
+                view.write(|view| NativeGroup::replace(view, empty_view()));
                 view.mark_synced(NativeGroup::BIT);
                 return std::future::pending().await;
             }
@@ -229,22 +231,23 @@ async fn follow_native(client: Client, view: Arc<SharedView>) {
     }
 }
 
-/// Returns a view without objects, for those of a list: only what the rules read of each is kept.
-fn nothing() -> View {
+/// Returns a view without objects, which collects the objects of a list until it is complete.
+fn empty_view() -> View {
     View::new(Settings::default())
 }
 
-/// Applies an event of a watch to the view. A list replaces all objects of its kind when it is complete.
+/// Applies an event of a list or watch. The objects of a list are collected in `listed`, and replace those of the kind in `view`
+/// when the list is complete; the changes of a watch are written into `view`.
 fn apply<K: Viewed>(event: Event<DecodedObject<K>>, listed: &mut View, view: &SharedView) {
     match event {
-        Event::Begun => *listed = nothing(),
+        Event::Begun => *listed = empty_view(),
         Event::Listed(object) => {
             if let Ok(object) = readable(object) {
                 object.store(listed);
             }
         }
         Event::Complete => {
-            let listed = std::mem::replace(listed, nothing());
+            let listed = std::mem::replace(listed, empty_view());
             view.write(|view| K::replace(view, listed));
             view.mark_synced(K::BIT);
         }
@@ -256,7 +259,7 @@ fn apply<K: Viewed>(event: Event<DecodedObject<K>>, listed: &mut View, view: &Sh
     }
 }
 
-/// Returns the decoded object; for one that could not be decoded, logs the error and returns its metadata.
+/// Returns the decoded object. If it could not be decoded, the error is logged, and the object's metadata is returned as the error.
 fn readable<K: Viewed>(object: DecodedObject<K>) -> Result<K, Box<ObjectMeta>> {
     object.0.map_err(|invalid| {
         let (namespace, name) = (&invalid.metadata.namespace, &invalid.metadata.name);
@@ -311,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_watch_that_starts_over_replaces_the_view_at_its_end() {
-        let (view, mut listed) = (shared(), nothing());
+        let (view, mut listed) = (shared(), empty_view());
         for event in [Event::Begun, Event::Listed(group("one", gang())), Event::Complete, Event::Begun] {
             apply(event, &mut listed, &view);
         }
@@ -324,7 +327,7 @@ mod tests {
 
     #[test]
     fn an_unreadable_object_counts_as_absent_and_stalls_nothing() {
-        let (view, mut listed) = (shared(), nothing());
+        let (view, mut listed) = (shared(), empty_view());
         apply(Event::Applied(group("g", gang())), &mut listed, &view);
         apply(Event::Applied(group("g", json!({"schedulingPolicy": 5}))), &mut listed, &view);
         assert!(view.read().group("a", "g").is_none());
@@ -334,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_deleted_object_is_forgotten() {
-        let (view, mut listed) = (shared(), nothing());
+        let (view, mut listed) = (shared(), empty_view());
         apply(Event::Applied(group("g", gang())), &mut listed, &view);
         apply(Event::Deleted(group("g", gang())), &mut listed, &view);
         assert!(view.read().groups.is_empty());
@@ -342,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_watch_is_broken_from_its_first_failure_until_it_has_listed_its_kind_again() {
-        let (view, mut listed) = (shared(), nothing());
+        let (view, mut listed) = (shared(), empty_view());
         let broken = || view.broken().into_iter().find(|(name, _)| *name == "podgroups").unwrap().1.as_secs();
         assert_eq!((broken(), view.broken().len()), (0, 3), "without a guard there are three watches");
         let now = Instant::now();
@@ -358,7 +361,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_list_that_is_answered_404_empties_no_view_and_its_watch_is_broken() {
-        let (view, mut listed) = (shared(), nothing());
+        let (view, mut listed) = (shared(), empty_view());
         let error = follow_once(answering(404, "404 page not found\n"), &view, patience::PAGE).await;
         assert!(error.as_ref().is_some_and(WatchFailure::is_unserved), "{error:?}");
         assert!(is_broken(&view));

@@ -20,18 +20,18 @@ pub trait Viewed: Resource<DynamicType: Clone> + TrimmedObject + Clone + Send + 
     /// The bit of this kind in the synced set of [`SharedView`](super::SharedView).
     const BIT: u8;
 
-    /// Returns which objects of the kind are watched.
+    /// Returns the parameters of the watch: which objects of the kind are watched, and for how long one request lasts.
     fn params() -> WatchParams {
         WatchParams::default().timeout(patience::STREAM)
     }
 
-    /// Adds the object to the view, or replaces the one with its name.
+    /// Stores what rules read of this object in the view, and replaces what was stored for its name.
     fn store(&self, view: &mut View);
 
     /// Removes the object with this name and namespace from the view, if it is there.
     fn remove(view: &mut View, metadata: &ObjectMeta);
 
-    /// Replaces every object of the kind by those of another view.
+    /// Replaces all objects of this kind in `view` by those in `listed`; other kinds are not changed.
     fn replace(view: &mut View, listed: View);
 }
 
@@ -99,8 +99,8 @@ impl Viewed for Workload {
     }
 }
 
-/// Puts an object into a map, or removes it if the guard does not need it.
-fn put<T>(map: &mut Namespaced<T>, metadata: &ObjectMeta, facts: Option<T>) {
+/// Stores `facts`, what the guard needs of the object with this metadata, in the map; `None` removes what is stored for the object.
+fn put_or_remove<T>(map: &mut Namespaced<T>, metadata: &ObjectMeta, facts: Option<T>) {
     match (facts, &metadata.namespace, &metadata.name) {
         (Some(facts), Some(namespace), Some(name)) => {
             map.entry(namespace.clone()).or_default().insert(name.clone(), facts);
@@ -117,11 +117,11 @@ impl Viewed for PodObject<false> {
     }
 
     fn store(&self, view: &mut View) {
-        put(&mut view.facts.waiting, self.meta(), self.waiting());
+        put_or_remove(&mut view.facts.waiting, self.meta(), self.waiting());
     }
 
     fn remove(view: &mut View, metadata: &ObjectMeta) {
-        put(&mut view.facts.waiting, metadata, None);
+        put_or_remove(&mut view.facts.waiting, metadata, None);
     }
 
     fn replace(view: &mut View, listed: View) {
@@ -139,11 +139,11 @@ impl Viewed for PodObject<true> {
     fn store(&self, view: &mut View) {
         let is_member = self.meta().deletion_timestamp.is_none() && !self.ended() && !self.is_mirror();
         let bound = Some(self.bound()).filter(|pod| is_member && pod.node.is_some());
-        put(&mut view.facts.members, self.meta(), bound);
+        put_or_remove(&mut view.facts.members, self.meta(), bound);
     }
 
     fn remove(view: &mut View, metadata: &ObjectMeta) {
-        put(&mut view.facts.members, metadata, None);
+        put_or_remove(&mut view.facts.members, metadata, None);
     }
 
     fn replace(view: &mut View, listed: View) {
@@ -155,11 +155,11 @@ impl Viewed for PodDisruptionBudget {
     const BIT: u8 = 32;
 
     fn store(&self, view: &mut View) {
-        put(&mut view.facts.budgets, self.meta(), Allowance::from_object(self));
+        put_or_remove(&mut view.facts.budgets, self.meta(), Allowance::from_object(self));
     }
 
     fn remove(view: &mut View, metadata: &ObjectMeta) {
-        put(&mut view.facts.budgets, metadata, None);
+        put_or_remove(&mut view.facts.budgets, metadata, None);
     }
 
     fn replace(view: &mut View, listed: View) {
