@@ -5,7 +5,7 @@
 //! sends none therefore uses a connection and no memory, and a small body never waits for memory.
 
 use crate::connection::Connection;
-use crate::crowd::{Crowd, GRACE};
+use crate::connections::{Connections, GRACE};
 use crate::memory::MemoryReservation;
 use http::StatusCode;
 use http_body::Body as _;
@@ -44,7 +44,7 @@ pub(crate) enum Unread {
 }
 
 impl Unread {
-    /// Returns the response, with status and text, to a request whose body could not be read.
+    /// Returns the HTTP response, with status and text, to a request whose body was not read for this reason.
     pub(crate) fn response(&self) -> warp::reply::Response {
         let (status, text) = match self {
             Self::Unknown => (StatusCode::UNAUTHORIZED, "a client certificate is required\n".to_owned()),
@@ -71,10 +71,14 @@ impl AsRef<[u8]> for Complete {
     }
 }
 
-/// Reads the body of a request whose first bytes arrived `unfinished` ago.
+/// Reads the complete body of a request of this connection; `unfinished` is the time since the first bytes of the request arrived. Memory
+/// for a body that is not small is reserved before, if necessary by closing other connections.
+///
+/// # Errors
+/// The body is too large, takes too long or breaks off, or the memory did not become free in time.
 pub(crate) async fn read(
     mut body: Incoming,
-    crowd: &Crowd,
+    connections: &Connections,
     connection: &Connection,
     unfinished: Duration,
 ) -> Result<Bytes, Unread> {
@@ -82,13 +86,13 @@ pub(crate) async fn read(
         return Ok(Bytes::new());
     }
     // Earlier than the connection would be closed, so that the client gets an answer.
-    let left = (crowd.limits.arrival - crowd.limits.arrival / 10).saturating_sub(unfinished);
+    let left = (connections.limits.arrival - connections.limits.arrival / 10).saturating_sub(unfinished);
     let deadline = Instant::now() + left;
     let announced = body.size_hint().exact().map(|length| usize::try_from(length).unwrap_or(usize::MAX));
     // Without a length, as much memory is reserved as the largest body needs.
-    let most = announced.unwrap_or(crowd.limits.body);
-    if most > crowd.limits.body {
-        return Err(Unread::TooLarge(crowd.limits.body));
+    let most = announced.unwrap_or(connections.limits.body);
+    if most > connections.limits.body {
+        return Err(Unread::TooLarge(connections.limits.body));
     }
     let (mut bytes, mut reservation) = (Vec::new(), None);
     loop {
@@ -98,10 +102,10 @@ pub(crate) async fn read(
         let Ok(data) = frame.map_err(Unread::Broken)?.into_data() else { continue };
         let length = bytes.len() + data.len();
         if length > most {
-            return Err(Unread::TooLarge(crowd.limits.body));
+            return Err(Unread::TooLarge(connections.limits.body));
         }
         if length > SMALL && reservation.is_none() {
-            reservation = Some(reserve(crowd, connection, most, deadline).await?);
+            reservation = Some(reserve(connections, connection, most, deadline).await?);
             bytes.reserve_exact(announced.unwrap_or(length) - bytes.len());
         }
         bytes.extend_from_slice(&data);
@@ -115,22 +119,23 @@ pub(crate) async fn read(
     })
 }
 
-/// Waits until memory is reserved. While it is missing, clients that have stopped sending lose theirs.
+/// Reserves memory for a body of this many bytes, and waits for that until `deadline`. While memory is missing, connections whose clients
+/// have stopped sending are closed. It is an error if the deadline passes.
 async fn reserve(
-    crowd: &Crowd,
+    connections: &Connections,
     connection: &Connection,
     bytes: usize,
     deadline: Instant,
 ) -> Result<MemoryReservation, Unread> {
     loop {
-        let changed = crowd.memory.changed();
-        match crowd.memory.reserve(connection.source, bytes) {
+        let changed = connections.memory.changed();
+        match connections.memory.reserve(connection.source, bytes) {
             Ok(reservation) => {
-                connection.reserve();
+                connection.record_reservation();
                 return Ok(reservation);
             }
             Err(shortage) => {
-                crowd.dismiss_for_memory(shortage);
+                connections.dismiss_for_memory(shortage);
             }
         }
         tokio::select! {
@@ -138,7 +143,7 @@ async fn reserve(
             // Other clients may have stopped sending for long enough meanwhile.
             () = tokio::time::sleep(GRACE / 5) => {}
             () = tokio::time::sleep_until(deadline) => {
-                crowd.metrics.bodies_without_room.inc();
+                connections.metrics.bodies_without_room.inc();
                 return Err(Unread::NoRoom);
             }
         }

@@ -5,7 +5,7 @@
 //! request slowly must be disconnected much earlier. Therefore this module observes bytes and requests. A change of
 //! phase is one atomic write and wakes no task, except a task that waits for an idle connection.
 
-use crate::room::Room;
+use crate::server_state::ServerState;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub enum ConnectionPhase {
 }
 
 impl ConnectionPhase {
-    /// Returns true if a request has not arrived completely. The first one is awaited from the start of the connection.
+    /// Returns true if the connection waits for the rest of a request, or for its first request.
     pub fn is_unfinished(self) -> bool {
         matches!(self, Self::Unfinished(_) | Self::Silent(_) | Self::Reserved(_))
     }
@@ -90,55 +90,60 @@ pub struct Connection {
     phase: AtomicU64,
     order: AtomicU8,
     ordered: Notify,
-    room: Arc<Room>,
+    server: Arc<ServerState>,
 }
 
 impl Connection {
-    /// Creates a connection of the client `source`, whose first request is unfinished.
-    pub fn new(source: IpAddr, room: Arc<Room>) -> Self {
-        let phase = AtomicU64::new(ConnectionPhase::Unfinished(room.now()).into());
-        Self { source, phase, order: AtomicU8::new(Order::Stay as u8), ordered: Notify::new(), room }
+    /// Creates a connection of the client with the address `source`, in the phase before its first request. `server` is the state that all
+    /// connections of the server share.
+    pub fn new(source: IpAddr, server: Arc<ServerState>) -> Self {
+        let phase = AtomicU64::new(ConnectionPhase::Unfinished(server.now()).into());
+        Self { source, phase, order: AtomicU8::new(Order::Stay as u8), ordered: Notify::new(), server }
     }
 
-    /// Returns what the connection is doing now, and since when.
+    /// Returns the present phase of the connection, with its start.
     pub fn phase(&self) -> ConnectionPhase {
         self.phase.load(Ordering::Acquire).into()
     }
 
-    /// Records that the TLS handshake has ended and the first request is awaited.
-    pub fn begin_conversation(&self) {
-        self.change(|phase| matches!(phase, ConnectionPhase::Unfinished(_)), ConnectionPhase::Silent(self.room.now()));
+    /// Records that the TLS handshake has ended, so that the connection waits for its first request.
+    pub fn end_handshake(&self) {
+        self.change_phase(
+            |phase| matches!(phase, ConnectionPhase::Unfinished(_)),
+            ConnectionPhase::Silent(self.server.now()),
+        );
     }
 
-    /// The headers of a request are complete. Returns the time for which the request has been unfinished, and a guard: the
-    /// connection is idle again when it is dropped.
+    /// Records that the headers of a request are complete. Returns the time since its first bytes arrived, and a guard: when the
+    /// guard is dropped, the request counts as answered and the connection as idle.
     pub fn begin_request(self: &Arc<Self>) -> (Duration, RequestGuard) {
         // The client may have sent the headers together with the request before.
         self.bytes_arrived();
         let since = match self.phase() {
-            ConnectionPhase::Unfinished(since) => self.room.now().saturating_sub(since),
+            ConnectionPhase::Unfinished(since) => self.server.now().saturating_sub(since),
             _ => Duration::ZERO,
         };
         (since, RequestGuard(Arc::clone(self)))
     }
 
     /// Records that memory is reserved for the body of the unfinished request.
-    pub fn reserve(&self) {
-        self.change(
+    pub fn record_reservation(&self) {
+        self.change_phase(
             |phase| matches!(phase, ConnectionPhase::Unfinished(_)),
-            ConnectionPhase::Reserved(self.room.now()),
+            ConnectionPhase::Reserved(self.server.now()),
         );
     }
 
-    /// Records that the request is complete and is being answered. Returns false if the connection was dismissed before.
+    /// Records that the request is complete and is being answered. Returns false, and changes nothing, if the connection was dismissed
+    /// before.
     pub fn complete_request(&self) -> bool {
-        self.change(ConnectionPhase::is_unfinished, ConnectionPhase::Busy)
+        self.change_phase(ConnectionPhase::is_unfinished, ConnectionPhase::Busy)
     }
 
     /// Records that a request was answered: the connection is idle.
     fn end_request(&self) {
-        self.change(|phase| phase != ConnectionPhase::Dismissed, ConnectionPhase::Idle(self.room.now()));
-        self.room.tell_idle();
+        self.change_phase(|phase| phase != ConnectionPhase::Dismissed, ConnectionPhase::Idle(self.server.now()));
+        self.server.report_idle_connection();
     }
 
     /// Records that bytes of a request arrived, which start or continue an unfinished request.
@@ -146,27 +151,27 @@ impl Connection {
         match self.phase() {
             ConnectionPhase::Idle(_) | ConnectionPhase::Silent(_) => {
                 let is_quiet = |phase| matches!(phase, ConnectionPhase::Idle(_) | ConnectionPhase::Silent(_));
-                self.change(is_quiet, ConnectionPhase::Unfinished(self.room.now()));
+                self.change_phase(is_quiet, ConnectionPhase::Unfinished(self.server.now()));
             }
             ConnectionPhase::Reserved(_) => {
-                self.change(
+                self.change_phase(
                     |phase| matches!(phase, ConnectionPhase::Reserved(_)),
-                    ConnectionPhase::Reserved(self.room.now()),
+                    ConnectionPhase::Reserved(self.server.now()),
                 );
             }
             ConnectionPhase::Unfinished(_) | ConnectionPhase::Busy | ConnectionPhase::Dismissed => {}
         }
     }
 
-    /// Changes the phase to `to` if `from` returns true for the current one. Returns whether it did.
-    fn change(&self, from: impl Fn(ConnectionPhase) -> bool, to: ConnectionPhase) -> bool {
+    /// Changes the phase to `to` if `from` returns true for the present one. Returns true if it did.
+    fn change_phase(&self, from: impl Fn(ConnectionPhase) -> bool, to: ConnectionPhase) -> bool {
         let changed =
             self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| from(now.into()).then(|| to.into()));
         changed.is_ok()
     }
 
-    /// Closes the connection if it is still in this phase, and returns true if so. A request that has started meanwhile
-    /// is answered.
+    /// Orders the connection to close if it is still in this phase (with the same start), and returns true if so. If a request has
+    /// started meanwhile, the phase is another one, and the request is answered.
     pub fn dismiss(&self, phase: ConnectionPhase) -> bool {
         let to = ConnectionPhase::Dismissed.into();
         let dismissed = self.phase.compare_exchange(phase.into(), to, Ordering::AcqRel, Ordering::Acquire).is_ok();
@@ -176,13 +181,13 @@ impl Connection {
         dismissed
     }
 
-    /// Sends an order; an order weaker than the last one has no effect.
+    /// Gives the connection's task an order; an order weaker than an earlier one has no effect.
     pub fn tell(&self, order: Order) {
         self.order.fetch_max(order as u8, Ordering::AcqRel);
         self.ordered.notify_one();
     }
 
-    /// Waits for an order that is stronger than `last`.
+    /// Waits until the connection has an order that is stronger than `last`, and returns it.
     pub async fn ordered(&self, last: Order) -> Order {
         loop {
             let order = match self.order.load(Ordering::Acquire) {
@@ -198,8 +203,8 @@ impl Connection {
         }
     }
 
-    /// Returns true if the next response is the last one.
-    pub fn retires(&self) -> bool {
+    /// Returns true if the next response must announce the end of the connection (`Connection: close`).
+    pub fn next_response_is_last(&self) -> bool {
         self.order.load(Ordering::Acquire) >= Order::Retire as u8
     }
 }
@@ -294,7 +299,7 @@ mod tests {
         let (_, request) = connection.begin_request();
         let unfinished = connection.phase();
         assert!(unfinished.is_unfinished());
-        connection.reserve();
+        connection.record_reservation();
         assert!(matches!(connection.phase(), ConnectionPhase::Reserved(_)) && connection.phase().is_unfinished());
         assert!(connection.complete_request());
         assert_eq!(connection.phase(), ConnectionPhase::Busy);

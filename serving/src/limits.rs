@@ -52,7 +52,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the interval of checks: short enough that no limit is exceeded by more than a quarter.
+    /// Returns the timer of the checks for connections that exceed a time limit: its interval is so short that no limit is exceeded by more
+    /// than a quarter.
     pub(crate) fn tick(&self) -> Interval {
         let shortest = self.arrival.min(self.idle) / 4;
         let mut tick = tokio::time::interval(shortest.clamp(Duration::from_millis(10), Duration::from_secs(1)));

@@ -45,13 +45,16 @@ pub struct MemoryReservation {
 }
 
 impl BodyMemory {
-    /// Creates memory of `total` bytes for bodies; the gauge `used` shows how much is reserved.
+    /// Creates the accounting for `total` bytes of memory for bodies; the gauge `used` shows how many are reserved.
     pub fn new(total: usize, used: Gauge) -> Self {
         Self { total, state: Mutex::default(), changed: Notify::new(), used }
     }
 
-    /// Reserves memory for an unfinished request of this address. A request of an address without a reservation gets more
-    /// than a quarter if it needs it.
+    /// Reserves memory for the body of an unfinished request from the client address `source`. The unfinished requests of one
+    /// address may reserve a quarter of the total; only one that is alone may reserve more.
+    ///
+    /// # Errors
+    /// The address, or the server, has too little memory left now.
     pub fn reserve(self: &Arc<Self>, source: IpAddr, bytes: usize) -> Result<MemoryReservation, Shortage> {
         let bytes = bytes.min(self.total);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,14 +71,15 @@ impl BodyMemory {
         Ok(MemoryReservation { memory: Arc::clone(self), bytes, source: Some(source) })
     }
 
-    /// Waits until memory becomes free, or a request complete, after this call.
+    /// Returns a future that ends when, after this call, memory becomes free or a request complete.
     pub fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 }
 
 impl MemoryState {
-    /// Subtracts bytes from the count of a client address's unfinished requests. `None`: the request no longer counts for an address.
+    /// Subtracts bytes from what the unfinished requests of a client address have reserved. Does nothing for `None`, the reservation of a
+    /// complete request.
     fn forget(&mut self, source: Option<IpAddr>, bytes: usize) {
         let Some(source) = source else { return };
         match self.unfinished.get(&source).copied() {
@@ -86,7 +90,7 @@ impl MemoryState {
 }
 
 impl MemoryReservation {
-    /// Records that the request is complete: it no longer counts for its client address.
+    /// Records that the request is complete: its reservation no longer counts for its client address, only for the total.
     pub fn complete(&mut self) {
         let mut state = self.memory.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.forget(self.source.take(), self.bytes);
@@ -106,7 +110,7 @@ impl Drop for MemoryReservation {
     }
 }
 
-/// Converts bytes to the number of a gauge; too many become the highest.
+/// Converts a number of bytes to the type of a gauge's value; a number that is too large becomes the largest one.
 fn signed(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

@@ -33,7 +33,7 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// Returns how long the response to a request with this query string may take to start.
+    /// Returns how long an API server may take to begin the response to a request with this query string.
     fn limit(self, query: Option<&str>) -> Duration {
         let watch = query.is_some_and(|query| query.split('&').any(|part| part == "watch=true"));
         if watch { self.watch } else { self.list }

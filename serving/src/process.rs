@@ -30,7 +30,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts the log, on standard error, and installs the TLS provider. It is called once, before anything else of the process.
+/// Starts the log, on standard error, and installs the TLS provider. Each process calls it once, before anything else.
 ///
 /// # Errors
 /// The filter is invalid, or another TLS provider is installed already.
@@ -50,8 +50,8 @@ pub fn start(log: &LogOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a task that cancels these tokens, the next one at each SIGTERM or SIGINT, and never ends. From the call on, the signals do not
-/// end the process any more.
+/// Returns a future that cancels the first of these tokens at the first SIGTERM or SIGINT, the second one at the second, and so on, and
+/// never ends. From this call on, the signals do not end the process any more.
 ///
 /// # Errors
 /// The signals cannot be received.

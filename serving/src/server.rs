@@ -7,7 +7,7 @@
 
 use crate::body::{self, Arrived, Unread};
 use crate::connection::{Connection, Order, ReadReportingStream};
-use crate::crowd::{Crowd, GRACE};
+use crate::connections::{Connections, GRACE};
 use crate::limits::Limits;
 use crate::metrics::ServerMetrics;
 use http::Request;
@@ -43,7 +43,7 @@ pub struct Shutdown {
     pub abort: CancellationToken,
 }
 
-/// Returns a filter of the HTTP framework as a service of the HTTP library. It gets complete requests.
+/// Converts a filter of the HTTP framework (warp) to a service of the HTTP library (hyper), which gets requests with complete bodies.
 pub fn service(
     filter: BoxedFilter<(Response,)>,
 ) -> impl Service<Request<Full<Bytes>>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + Sync + 'static
@@ -51,7 +51,8 @@ pub fn service(
     hyper_util::service::TowerToHyperService::new(warp::service(filter))
 }
 
-/// Serves `service` on `listener` until shutdown: over TLS with an acceptor, in plain text without one.
+/// Accepts connections on `listener` and answers their requests with `service`, within `limits`, until `shutdown`: over TLS with an
+/// acceptor, in plain text without one. Returns when all connections are closed, or the limits of the shutdown have passed.
 pub async fn serve<S>(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -65,34 +66,34 @@ pub async fn serve<S>(
 {
     let (slots, mut tick) = (Arc::new(Semaphore::new(limits.connections)), limits.tick());
     let (linger, drain) = (limits.linger.min(limits.drain), limits.drain);
-    let (tracker, crowd) = (TaskTracker::new(), Arc::new(Crowd::new(limits, metrics)));
+    let (tracker, connections) = (TaskTracker::new(), Arc::new(Connections::new(limits, metrics)));
     for number in 0.. {
         let next = async {
-            let (stream, source) = accept(&listener, &crowd, &mut tick).await;
-            (stream, source, slot(&slots, &crowd, &mut tick).await)
+            let (stream, source) = accept(&listener, &connections, &mut tick).await;
+            (stream, source, slot(&slots, &connections, &mut tick).await)
         };
         let (stream, source, slot) = tokio::select! {
             next = next => next,
             () = shutdown.drain.cancelled() => break,
         };
-        let (open, connection) = (crowd.metrics.open(), crowd.join(number, source));
-        let (tls, service, crowd) = (tls.clone(), service.clone(), Arc::clone(&crowd));
+        let (open, connection) = (connections.metrics.open(), connections.add(number, source));
+        let (tls, service, connections) = (tls.clone(), service.clone(), Arc::clone(&connections));
         tracker.spawn(async move {
-            connect(stream, tls, service, &connection, &crowd).await;
-            crowd.leave(number);
+            connect(stream, tls, service, &connection, &connections).await;
+            connections.remove(number);
             drop((open, slot));
         });
     }
     drop(listener);
     tracker.close();
     let deadline = Instant::now() + drain;
-    crowd.tell_all(Order::Retire);
+    connections.tell_all(Order::Retire);
     tokio::select! {
         () = tracker.wait() => {}
         () = tokio::time::sleep(linger) => {}
         () = shutdown.abort.cancelled() => {}
     }
-    crowd.tell_all(Order::Finish);
+    connections.tell_all(Order::Finish);
     tokio::select! {
         () = tracker.wait() => {}
         () = tokio::time::sleep_until(deadline) => {
@@ -100,11 +101,12 @@ pub async fn serve<S>(
         }
         () = shutdown.abort.cancelled() => {}
     }
-    crowd.tell_all(Order::Close);
+    connections.tell_all(Order::Close);
 }
 
-/// Accepts and returns the next connection, with the address of its client.
-async fn accept(listener: &TcpListener, crowd: &Crowd, tick: &mut Interval) -> (TcpStream, IpAddr) {
+/// Accepts and returns the next TCP connection, with the address of its client. Meanwhile, at each `tick`, it closes connections that
+/// exceed a time limit.
+async fn accept(listener: &TcpListener, connections: &Connections, tick: &mut Interval) -> (TcpStream, IpAddr) {
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -115,48 +117,49 @@ async fn accept(listener: &TcpListener, crowd: &Crowd, tick: &mut Interval) -> (
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             },
-            _ = tick.tick() => crowd.dismiss_overdue(),
+            _ = tick.tick() => connections.dismiss_overdue(),
         }
     }
 }
 
-/// Returns a slot for one connection. If none is free, another connection is dismissed; if all are busy, the caller waits.
-async fn slot(slots: &Arc<Semaphore>, crowd: &Crowd, tick: &mut Interval) -> Option<OwnedSemaphorePermit> {
+/// Waits until the server may have one more connection, and returns the permit that this connection holds. If no permit is free, another
+/// connection is closed; if all are busy, it waits. The semaphore is never closed, so the result is never `None`.
+async fn slot(slots: &Arc<Semaphore>, connections: &Connections, tick: &mut Interval) -> Option<OwnedSemaphorePermit> {
     if let Ok(slot) = Arc::clone(slots).try_acquire_owned() {
         return Some(slot);
     }
     let mut dismissed = false;
     loop {
-        dismissed = dismissed || crowd.dismiss_for_slot();
+        dismissed = dismissed || connections.dismiss_for_slot();
         tokio::select! {
             // The semaphore is never closed.
             slot = Arc::clone(slots).acquire_owned() => return slot.ok(),
-            () = crowd.someone_idle(), if !dismissed => {}
+            () = connections.wait_for_idle_connection(), if !dismissed => {}
             // The grace time of unfinished requests may have ended meanwhile.
             () = tokio::time::sleep(GRACE / 5), if !dismissed => {}
-            _ = tick.tick() => crowd.dismiss_overdue(),
+            _ = tick.tick() => connections.dismiss_overdue(),
         }
     }
 }
 
-/// Runs the TLS handshake of a connection, if there is TLS, and then answers its requests.
+/// Runs the TLS handshake of an accepted connection, if there is an acceptor, and then answers its requests until it ends or is closed.
 async fn connect<S>(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
     service: S,
     connection: &Arc<Connection>,
-    crowd: &Crowd,
+    connections: &Connections,
 ) where
     S: Service<Request<Full<Bytes>>, Response = Response, Error = Infallible> + Clone + Send + Sync + 'static,
     S::Future: Send,
 {
     let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else { return converse(stream, service, connection, crowd, false).await };
+    let Some(tls) = tls else { return serve_requests(stream, service, connection, connections, false).await };
     let handshake = tokio::select! {
         handshake = tls.accept(stream) => handshake,
         order = connection.ordered(Order::Retire) => {
             if order == Order::Close {
-                crowd.metrics.handshake_failures.inc();
+                connections.metrics.handshake_failures.inc();
                 tracing::debug!("TLS handshake timed out");
             }
             return;
@@ -166,21 +169,22 @@ async fn connect<S>(
         Ok(stream) => {
             // A certificate that the client offered was verified during the handshake.
             let is_known = stream.get_ref().1.peer_certificates().is_some();
-            converse(stream, service, connection, crowd, is_known).await;
+            serve_requests(stream, service, connection, connections, is_known).await;
         }
         Err(error) => {
-            crowd.metrics.handshake_failures.inc();
+            connections.metrics.handshake_failures.inc();
             tracing::debug!(%error, "TLS handshake failed");
         }
     }
 }
 
-/// Reads a request completely and returns its response. `is_known` is true if the client has a certificate.
+/// Reads a request completely and returns the response of `service`, or a response that says why the request was not read. `is_known` is
+/// true if the client has authenticated with a certificate.
 async fn answer<S>(
     request: Request<Incoming>,
     service: &S,
     connection: &Arc<Connection>,
-    crowd: &Crowd,
+    connections: &Connections,
     is_known: bool,
 ) -> Response
 where
@@ -189,10 +193,10 @@ where
     let (unfinished, _guard) = connection.begin_request();
     let arrived = Arrived { at: Instant::now(), source: connection.source };
     let (head, body) = request.into_parts();
-    if crowd.limits.authenticated && !is_known && !(head.method.is_safe() && body.is_end_stream()) {
+    if connections.limits.authenticated && !is_known && !(head.method.is_safe() && body.is_end_stream()) {
         return Unread::Unknown.response();
     }
-    let body = match body::read(body, crowd, connection, unfinished).await {
+    let body = match body::read(body, connections, connection, unfinished).await {
         Ok(body) => body,
         Err(unread) => return unread.response(),
     };
@@ -205,20 +209,26 @@ where
     response
 }
 
-/// Answers the requests of a connection until it ends or is closed.
-async fn converse<T, S>(stream: T, service: S, connection: &Arc<Connection>, crowd: &Crowd, is_known: bool)
-where
+/// Answers the HTTP requests of a connection until it ends or is closed. `is_known` is true if the client has authenticated with a
+/// certificate.
+async fn serve_requests<T, S>(
+    stream: T,
+    service: S,
+    connection: &Arc<Connection>,
+    connections: &Connections,
+    is_known: bool,
+) where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<Full<Bytes>>, Response = Response, Error = Infallible> + Clone + Send + Sync + 'static,
     S::Future: Send,
 {
-    connection.begin_conversation();
+    connection.end_handshake();
     let observed = TokioIo::new(ReadReportingStream::new(stream, Arc::clone(connection)));
     let service = &service;
     let observed_service = service_fn(move |request| async move {
-        let mut response = answer(request, service, connection, crowd, is_known).await;
+        let mut response = answer(request, service, connection, connections, is_known).await;
         // HTTP/1 announces the close with this header, and the library then closes the connection.
-        if connection.retires() {
+        if connection.next_response_is_last() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Ok::<_, Infallible>(response)

@@ -29,7 +29,7 @@ impl Shares {
         Self { places, taken: Taken::default(), most_of_one: most.div_ceil(2) }
     }
 
-    /// Takes a slot for this namespace; `None` if no slot is free, or the namespace uses its maximum.
+    /// Takes a slot for this namespace until the result is dropped; `None` if no slot is free, or the namespace uses its maximum.
     pub fn take(&self, namespace: &str) -> Option<Share> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let count = taken.get(namespace).copied().unwrap_or_default();
@@ -41,7 +41,7 @@ impl Shares {
         Some(Share { taken: Arc::clone(&self.taken), namespace: namespace.to_owned(), _place: place })
     }
 
-    /// Returns true if no slot is in use: then no namespace is remembered.
+    /// Returns true if no namespace uses a slot.
     pub fn is_unused(&self) -> bool {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

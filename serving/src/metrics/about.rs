@@ -34,7 +34,7 @@ pub struct Label {
     pub values: &'static str,
 }
 
-/// A metric as it is scraped.
+/// The description of a metric: name, type, help text and labels, as they are scraped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
     /// Its name; samples of a histogram have the suffixes `_bucket`, `_sum` and `_count`.
@@ -48,27 +48,27 @@ pub struct About {
 }
 
 impl About {
-    /// Describes a counter, whose name ends in `_total`; `labels` are in the order in which values are given.
+    /// Creates the description of a counter, whose name must end in `_total`; `labels` are in the order in which values are given.
     pub const fn counter(name: &'static str, help: &'static str, labels: &'static [Label]) -> Self {
         Self { name, kind: MetricKind::Counter, help, labels }
     }
 
-    /// Describes a gauge; `labels` are in the order in which values are given.
+    /// Creates the description of a gauge; `labels` are in the order in which values are given.
     pub const fn gauge(name: &'static str, help: &'static str, labels: &'static [Label]) -> Self {
         Self { name, kind: MetricKind::Gauge, help, labels }
     }
 
-    /// Describes a histogram of durations; `labels` are in the order in which values are given.
+    /// Creates the description of a histogram of durations; `labels` are in the order in which values are given.
     pub const fn histogram(name: &'static str, help: &'static str, labels: &'static [Label]) -> Self {
         Self { name, kind: MetricKind::Histogram, help, labels }
     }
 
-    /// Registers a metric with this description. The registry must have no prefix.
+    /// Registers `metric` under the name and help text of this description. The registry must have no prefix.
     pub fn register(&self, registry: &mut Registry, metric: impl Metric) {
         registry.register(self.stem(), self.help, metric);
     }
 
-    /// Returns the name without the `_total` that the encoder adds to counters.
+    /// Returns the name of the metric without the `_total` that the encoder adds to counters.
     pub(crate) fn stem(&self) -> &'static str {
         match self.kind {
             MetricKind::Counter => self.name.strip_suffix("_total").unwrap_or(self.name),
@@ -76,7 +76,7 @@ impl About {
         }
     }
 
-    /// Returns true if a sample of this name belongs to this metric.
+    /// Returns true if a sample of this name, such as one with `_bucket` of a histogram, belongs to this metric.
     pub fn has_sample(&self, sample: &str) -> bool {
         match self.kind {
             MetricKind::Counter | MetricKind::Gauge => sample == self.name,
@@ -87,7 +87,7 @@ impl About {
     }
 }
 
-/// Creates a label with a description of its values.
+/// Creates a label; `values` describes its values in words.
 pub const fn label(name: &'static str, values: &'static str) -> Label {
     Label { name, values }
 }

@@ -3,9 +3,9 @@
 use super::about::{About, MetricKind};
 use std::collections::BTreeSet;
 
-/// Returns the differences between a text in the classic format and a list: metrics with another type, twice in the
-/// text, not listed or not in the text; samples with other labels; a counter whose name is not that of a counter. The
-/// result is empty if there are none.
+/// Compares metrics in Prometheus' classic text format with a list of descriptions, and returns the differences, each as a
+/// sentence: metrics with another type, twice in the text, not listed or not in the text; samples with other labels; a
+/// counter whose name does not end in `_total`.
 pub fn differences<'a>(text: &str, catalogue: impl IntoIterator<Item = &'a About>) -> Vec<String> {
     let all: Vec<&About> = catalogue.into_iter().collect();
     let (mut found, mut wrong) = (BTreeSet::new(), Vec::new());

@@ -30,8 +30,8 @@ pub struct ServerMetrics {
 }
 
 impl ServerMetrics {
-    /// Registers the metrics under these names: open connections, closed connections, failed handshakes, bytes of bodies
-    /// and rejected bodies.
+    /// Registers the metrics of the server with these descriptions: of open connections, connections closed for others, failed
+    /// TLS handshakes, bytes reserved for bodies, and requests rejected for lack of memory.
     pub fn register(&self, registry: &mut Registry, [open, closed, failed, bytes, rejected]: [&About; 5]) {
         open.register(registry, self.connections.clone());
         closed.register(registry, self.closed_for_room.clone());
@@ -40,7 +40,7 @@ impl ServerMetrics {
         rejected.register(registry, self.bodies_without_room.clone());
     }
 
-    /// Counts a connection until the guard is dropped.
+    /// Adds a connection to the number of open ones, until the returned guard is dropped.
     pub(crate) fn open(&self) -> OpenConnection {
         self.connections.inc();
         OpenConnection(self.connections.clone())

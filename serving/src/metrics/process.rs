@@ -24,7 +24,7 @@ const THREADS: About = About::gauge("process_threads", "Threads", &[]);
 const START: About =
     About::gauge("process_start_time_seconds", "When the process was started, in seconds since 1970", &[]);
 
-/// Returns the description of the metric with the program's version, under this name.
+/// Returns the description of the metric that has this name and states the program's version in a label.
 pub const fn build_info(name: &'static str) -> About {
     const LABELS: &[Label] = &[label("version", "the program's version")];
     About::gauge(name, "Always 1; the labels describe the build", LABELS)
@@ -35,7 +35,7 @@ struct BuildLabels {
     version: &'static str,
 }
 
-/// Registers the metrics of the process, and its version as the metric `build`.
+/// Registers the metrics of the process (CPU, memory, files), and a metric with the description `build` that states `version`.
 pub fn register(registry: &mut Registry, build: &About, version: &'static str) {
     let info: Family<BuildLabels, Gauge> = Family::default();
     info.get_or_create(&BuildLabels { version }).set(1);
@@ -48,7 +48,7 @@ pub fn register(registry: &mut Registry, build: &About, version: &'static str) {
 struct ProcessCollector;
 
 impl ProcessCollector {
-    /// Reads the metrics of this process from `/proc`; `None` if that fails.
+    /// Reads the metrics of this process from `/proc`, each with its description; `None` if that fails.
     #[allow(clippy::cast_precision_loss)]
     fn read() -> Option<[(About, f64); 7]> {
         let process = Process::myself().ok()?;

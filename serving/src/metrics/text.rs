@@ -9,7 +9,8 @@ use warp::{Filter, Reply};
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Answers GET `/metrics` with the OpenMetrics text of `encode`, in the requested format.
+/// Returns the route `GET /metrics`. It sends the metrics that `encode` returns as OpenMetrics text, converted to Prometheus' classic
+/// format if the client does not ask for OpenMetrics.
 pub fn scrape(encode: impl Fn() -> String + Clone + Send + Sync + 'static) -> BoxedFilter<(Response,)> {
     warp::path!("metrics")
         .and(warp::get())
@@ -21,7 +22,8 @@ pub fn scrape(encode: impl Fn() -> String + Clone + Send + Sync + 'static) -> Bo
         .boxed()
 }
 
-/// Returns the metrics in OpenMetrics if the header `Accept` asks for it, otherwise in the classic text format, with the content type.
+/// Returns the metrics and their content type: in OpenMetrics if `accept`, the header `Accept`, asks for that, and otherwise in the classic
+/// text format.
 fn negotiated(accept: Option<&str>, open_metrics: String) -> (String, &'static str) {
     match accept {
         Some(accept) if accept.contains("application/openmetrics-text") => (open_metrics, OPEN_METRICS),

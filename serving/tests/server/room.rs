@@ -2,7 +2,7 @@
 
 use crate::client::*;
 use giveway_serving::Limits;
-use giveway_serving::crowd::GRACE;
+use giveway_serving::connections::GRACE;
 use std::time::Duration;
 
 fn limits(connections: usize) -> Limits {

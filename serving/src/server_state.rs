@@ -6,33 +6,33 @@ use tokio::sync::Notify;
 
 /// What the connections of a server share: the clock of the server, and whether its accept loop waits for an idle connection to close.
 #[derive(Debug)]
-pub struct Room {
+pub struct ServerState {
     start: Instant,
     wanted: AtomicBool,
     idle: Notify,
 }
 
-impl Default for Room {
+impl Default for ServerState {
     fn default() -> Self {
         Self { start: Instant::now(), wanted: AtomicBool::new(false), idle: Notify::new() }
     }
 }
 
-impl Room {
-    /// Returns the time that has passed since the server started, by which connections state times.
+impl ServerState {
+    /// Returns the time that has passed since the server started. All phases of connections count from that start.
     pub fn now(&self) -> Duration {
         self.start.elapsed()
     }
 
-    /// Waits until any connection has become idle, so that it may be closed in favour of a new one.
-    pub async fn someone_idle(&self) {
+    /// Waits until any connection has become idle, so that it may be closed and a new one accepted.
+    pub async fn wait_for_idle_connection(&self) {
         self.wanted.store(true, Ordering::Release);
         self.idle.notified().await;
         self.wanted.store(false, Ordering::Release);
     }
 
-    /// Reports that a connection has become idle, to the accept loop if that waits for one.
-    pub fn tell_idle(&self) {
+    /// Reports that a connection has become idle: wakes the accept loop if it waits for that.
+    pub fn report_idle_connection(&self) {
         if self.wanted.load(Ordering::Acquire) {
             self.idle.notify_one();
         }

@@ -9,7 +9,7 @@ use crate::connection::{Connection, ConnectionPhase, Order};
 use crate::limits::Limits;
 use crate::memory::{BodyMemory, Shortage};
 use crate::metrics::ServerMetrics;
-use crate::room::Room;
+use crate::server_state::ServerState;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,28 +20,28 @@ pub const GRACE: Duration = Duration::from_millis(250);
 
 /// The open connections of a server, with its limits and its memory for bodies of requests.
 #[derive(Debug)]
-pub struct Crowd {
+pub struct Connections {
     /// Limits of the server.
     pub limits: Limits,
     /// Memory for bodies.
     pub memory: Arc<BodyMemory>,
     /// Metrics of the server.
     pub metrics: ServerMetrics,
-    room: Arc<Room>,
+    server: Arc<ServerState>,
     members: Mutex<HashMap<u64, Arc<Connection>>>,
 }
 
-impl Crowd {
-    /// Creates the set of the connections of a server with these limits.
+impl Connections {
+    /// Creates the set of connections, which is empty, for a server with these limits.
     pub fn new(limits: Limits, metrics: ServerMetrics) -> Self {
         let memory = Arc::new(BodyMemory::new(limits.memory, metrics.body_bytes.clone()));
-        Self { limits, memory, metrics, room: Arc::default(), members: Mutex::default() }
+        Self { limits, memory, metrics, server: Arc::default(), members: Mutex::default() }
     }
 
-    /// Adds a connection that was just accepted, under a unique number. If its client address has too many unfinished
-    /// requests, the longest one of them is dismissed.
-    pub fn join(&self, number: u64, source: IpAddr) -> Arc<Connection> {
-        let connection = Arc::new(Connection::new(source, Arc::clone(&self.room)));
+    /// Adds a connection that was just accepted from the client address `source`, under a unique number, and returns it. If the
+    /// address has more unfinished requests than permitted, the connection of the oldest of these is closed.
+    pub fn add(&self, number: u64, source: IpAddr) -> Arc<Connection> {
+        let connection = Arc::new(Connection::new(source, Arc::clone(&self.server)));
         let unfinished = self.with(|members| {
             members.insert(number, Arc::clone(&connection));
             members.values().filter(|member| member.source == source && member.phase().is_unfinished()).count()
@@ -57,12 +57,12 @@ impl Crowd {
         connection
     }
 
-    /// Removes the connection with this number, because it has been closed.
-    pub fn leave(&self, number: u64) {
+    /// Removes the connection with this number from the set, because it has been closed.
+    pub fn remove(&self, number: u64) {
         self.with(|members| members.remove(&number));
     }
 
-    /// Closes every connection whose phase has lasted longer than its limit.
+    /// Closes every connection whose phase has lasted longer than the limit of that phase.
     pub fn dismiss_overdue(&self) {
         self.with(|members| {
             for connection in members.values() {
@@ -83,7 +83,8 @@ impl Crowd {
         });
     }
 
-    /// Frees a connection slot. Returns false if every connection is busy or within [`GRACE`].
+    /// Closes one connection so that a new one can be accepted, if there is one that may be closed: an unfinished request older than
+    /// [`GRACE`], or else an idle connection. Returns false if there is none.
     pub fn dismiss_for_slot(&self) -> bool {
         self.dismiss_longest(|_, phase| match phase {
             ConnectionPhase::Unfinished(since) | ConnectionPhase::Silent(since) | ConnectionPhase::Reserved(since) => {
@@ -94,7 +95,8 @@ impl Crowd {
         })
     }
 
-    /// Dismisses a connection that holds memory, of the client address that the shortage names or of all. Returns false if there is none.
+    /// Closes one connection whose unfinished request has memory reserved and whose client has stopped sending: of the client address that
+    /// the shortage names, or of any. Returns false if there is none.
     pub fn dismiss_for_memory(&self, shortage: Shortage) -> bool {
         self.dismiss_longest(|member, phase| {
             let counts = match shortage {
@@ -105,8 +107,8 @@ impl Crowd {
         })
     }
 
-    /// Dismisses one connection: an unfinished request before an idle connection, and the one whose phase has lasted
-    /// longest. Returns false if there is none.
+    /// Closes one of the connections for which `eligible` returns true: one with an unfinished request before an idle one, and of
+    /// these the one whose phase has lasted longest. Returns false if there is none.
     fn dismiss_longest(&self, eligible: impl Fn(&Connection, ConnectionPhase) -> bool) -> bool {
         let dismissed = self.with(|members| {
             let candidates = members.values().filter_map(|member| {
@@ -130,22 +132,22 @@ impl Crowd {
         dismissed
     }
 
-    /// Returns true if more than `limit` has passed since `since`, a time of the server's clock.
+    /// Returns true if more than `limit` has passed since `since`, a time after the start of the server.
     fn is_past(&self, since: Duration, limit: Duration) -> bool {
-        self.room.now().saturating_sub(since) > limit
+        self.server.now().saturating_sub(since) > limit
     }
 
-    /// Waits until any connection has become idle, so that it may be closed in favour of a new one.
-    pub async fn someone_idle(&self) {
-        self.room.someone_idle().await;
+    /// Waits until any connection has become idle, so that it may be closed and a new one accepted.
+    pub async fn wait_for_idle_connection(&self) {
+        self.server.wait_for_idle_connection().await;
     }
 
-    /// Sends an order to every connection, such as to close.
+    /// Gives every connection an order, such as to close.
     pub fn tell_all(&self, order: Order) {
         self.with(|members| members.values().for_each(|connection| connection.tell(order)));
     }
 
-    /// Calls a function with the locked set of connections.
+    /// Calls a function with the connections by number, which are locked meanwhile, and returns its result.
     fn with<T>(&self, change: impl FnOnce(&mut HashMap<u64, Arc<Connection>>) -> T) -> T {
         change(&mut self.members.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -163,16 +165,16 @@ mod tests {
         Ipv4Addr::new(10, 0, 0, last).into()
     }
 
-    fn crowd(unfinished: usize) -> Crowd {
+    fn connections(unfinished: usize) -> Connections {
         let limits = Limits { unfinished, stall: 100 * TICK, ..Limits::default() };
-        Crowd::new(limits, ServerMetrics::default())
+        Connections::new(limits, ServerMetrics::default())
     }
 
     #[test]
     fn the_connection_with_the_longest_idle_time_is_dismissed_first_and_a_busy_one_never() {
-        let crowd = crowd(10);
-        let members: Vec<_> = (0..4).map(|number| crowd.join(number, source(1))).collect();
-        assert!(!crowd.dismiss_for_slot(), "all are still in their handshake");
+        let connections = connections(10);
+        let members: Vec<_> = (0..4).map(|number| connections.add(number, source(1))).collect();
+        assert!(!connections.dismiss_for_slot(), "all are still in their handshake");
         let (_, busy) = members[0].begin_request();
         assert!(members[0].complete_request());
         for index in [2, 1, 3] {
@@ -180,23 +182,23 @@ mod tests {
             sleep(TICK);
         }
         for index in [2, 1, 3] {
-            assert!(crowd.dismiss_for_slot());
+            assert!(connections.dismiss_for_slot());
             assert_eq!(members[index].phase(), ConnectionPhase::Dismissed, "{index}");
         }
-        assert!(!crowd.dismiss_for_slot(), "the last one is busy");
+        assert!(!connections.dismiss_for_slot(), "the last one is busy");
         drop(busy);
-        assert!(crowd.dismiss_for_slot());
+        assert!(connections.dismiss_for_slot());
     }
 
     #[test]
     fn an_address_with_too_many_unfinished_requests_loses_the_longest_one_and_other_addresses_none() {
-        let crowd = crowd(2);
-        let idle = crowd.join(0, source(1));
+        let connections = connections(2);
+        let idle = connections.add(0, source(1));
         drop(idle.begin_request());
-        let other = crowd.join(1, source(2));
+        let other = connections.add(1, source(2));
         let join = |number| {
             sleep(TICK);
-            crowd.join(number, source(1))
+            connections.add(number, source(1))
         };
         let mut own: Vec<_> = (2..5).map(join).collect();
         assert!(own.iter().all(|one| one.phase().is_unfinished()), "none of them is past its grace time");
@@ -206,23 +208,23 @@ mod tests {
         assert_eq!(own.iter().map(dismissed).collect::<Vec<_>>(), [true, false, false, false]);
         assert!(!dismissed(&other) && !dismissed(&idle));
         assert!(
-            crowd.dismiss_for_slot() && !dismissed(&idle),
+            connections.dismiss_for_slot() && !dismissed(&idle),
             "an unfinished request is closed before an idle connection"
         );
     }
 
     #[test]
     fn memory_is_taken_only_from_clients_that_have_stopped_sending() {
-        let crowd = crowd(10);
-        let (one, other) = (crowd.join(0, source(1)), crowd.join(1, source(2)));
-        other.reserve();
+        let connections = connections(10);
+        let (one, other) = (connections.add(0, source(1)), connections.add(1, source(2)));
+        other.record_reservation();
         sleep(150 * TICK);
-        one.reserve();
-        assert!(!crowd.dismiss_for_memory(Shortage::OfSource(source(1))), "it has just reserved its memory");
-        assert!(crowd.dismiss_for_memory(Shortage::OfAll));
+        one.record_reservation();
+        assert!(!connections.dismiss_for_memory(Shortage::OfSource(source(1))), "it has just reserved its memory");
+        assert!(connections.dismiss_for_memory(Shortage::OfAll));
         assert_eq!(other.phase(), ConnectionPhase::Dismissed);
         sleep(150 * TICK);
-        assert!(crowd.dismiss_for_memory(Shortage::OfSource(source(1))));
+        assert!(connections.dismiss_for_memory(Shortage::OfSource(source(1))));
         assert_eq!(one.phase(), ConnectionPhase::Dismissed);
     }
 }
