@@ -68,8 +68,8 @@ pub enum Progress {
 }
 
 impl ProvisioningRequest {
-    /// Returns the progress according to the conditions. Capacity that was revoked, or whose reservation expired,
-    /// counts as failed.
+    /// Returns the progress of the ProvisioningRequest according to its conditions. Capacity that was revoked, or whose
+    /// reservation expired, counts as failed.
     pub fn progress(&self) -> Progress {
         let conditions = self.status.iter().flat_map(|status| &status.conditions);
         let when_true = |type_: &str| conditions.clone().find(|c| c.type_ == type_ && c.status == "True");

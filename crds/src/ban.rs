@@ -22,7 +22,7 @@ pub enum BanType {
 }
 
 impl BanType {
-    /// Returns the type as it is stored in the `type` of a ban, such as `Eviction`.
+    /// Returns the text that is stored as the `type` of a ban, such as `Eviction`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Eviction => "Eviction",
@@ -30,7 +30,7 @@ impl BanType {
         }
     }
 
-    /// Reads a type; `None` if this version does not know it.
+    /// Parses the `type` of a stored ban; `None` if this version of Giveway does not know it.
     pub fn parse(value: &str) -> Option<Self> {
         [Self::Eviction, Self::Placement].into_iter().find(|known| known.as_str() == value)
     }

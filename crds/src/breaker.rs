@@ -28,8 +28,8 @@ pub const OF_A_NAMESPACE: usize = 2;
 pub const TIME: i64 = 600;
 /// Maximum time for which the breaker of a preemptor permits no eviction after its last plan, in seconds.
 pub const LONGEST: i64 = 3_600;
-/// How long before the last plan of a preemptor its earlier ones count, in seconds. A preemptor whose plans fail at once whenever its breaker
-/// closes has [`SLOW_PLANS`] plans within this time, so its breaker stays open for [`LONGEST`] each time.
+/// How long before the last plan of a preemptor its earlier ones count, in seconds. A preemptor whose plans fail at once whenever its
+/// breaker closes has [`SLOW_PLANS`] plans within this time, so its breaker stays open for [`LONGEST`] each time.
 pub const MEMORY: i64 = 6 * LONGEST;
 /// How long a failure counts for the breakers of namespaces and of the cluster, in seconds.
 pub const RECENT: i64 = 3_600;
@@ -38,7 +38,7 @@ const TURN: i64 = 60;
 /// Maximum number of such turns.
 const MOST_TURNS: usize = 10;
 
-/// How a plan ended that evicted pods for a preemptor.
+/// How a plan ended that evicted pods for a preemptor: what the circuit breakers count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanOutcome {
     /// The preemptor.
@@ -50,8 +50,8 @@ pub struct PlanOutcome {
 }
 
 impl PlanOutcome {
-    /// Returns the outcome of a plan with this `spec.cause`, `spec.preemptor` and status; `None` if it does not count: it is in flight, it
-    /// evicted no pod, or it was made for a critical add-on or for no preemptor.
+    /// Returns the outcome of the plan with this `spec.cause`, `spec.preemptor` and status, for the circuit breakers; `None` if it does not
+    /// count: it is in flight, evicted no pod, or was made for a critical add-on or without a preemptor.
     pub fn of(cause: &str, preemptor: &StoredPreemptor, status: &PreemptionStatus) -> Option<Self> {
         let is_bound = match status.state {
             PlanState::Completed => true,
@@ -65,13 +65,14 @@ impl PlanOutcome {
         Some(Self { preemptor: preemptor.clone(), ended, is_bound })
     }
 
-    /// Returns true if the plan ended so late that a breaker may depend on it at this second.
+    /// Returns true if a circuit breaker may still depend on this plan at the time `second` (since the epoch): it did not end too long
+    /// before.
     pub fn counts_at(&self, second: i64) -> bool {
         self.ended > second.saturating_sub(MEMORY + LONGEST)
     }
 }
 
-/// The breakers that are open.
+/// The circuit breakers that are open: each stops evictions for preemptors after several plans in a row that evicted pods and failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenBreakers {
     /// Those of preemptors, by UID.
@@ -114,8 +115,9 @@ struct Failure {
 }
 
 impl OpenBreakers {
-    /// Computes the breakers that are open at this second. `waits` returns true for a preemptor that exists and has pods that are not
-    /// bound: plans for others do not count as failed, because their users deleted them, or they were scheduled without evictions.
+    /// Computes which circuit breakers are open at the time `second` (since the epoch), from the outcomes of plans. `waits` returns true
+    /// for a preemptor that exists and has pods that are not bound. Plans for other preemptors do not count as failed: users deleted these,
+    /// or they were scheduled without evictions.
     pub fn at<'o>(
         second: i64,
         outcomes: impl Iterator<Item = &'o PlanOutcome>,
@@ -163,7 +165,8 @@ impl OpenBreakers {
         open
     }
 
-    /// Returns the breakers that permit no eviction for any preemptor of a namespace, with the namespace, or of the cluster (`None`).
+    /// Returns the shared circuit breakers that permit no eviction at all, each with the namespace whose preemptors it is for, or `None`
+    /// for that of the whole cluster.
     pub fn stopping(&self) -> impl Iterator<Item = (Option<&str>, &SharedBreaker)> {
         let namespaces = self.namespaces.iter().map(|(namespace, breaker)| (Some(namespace.as_str()), breaker));
         let all = self.cluster.iter().map(|breaker| (None, breaker)).chain(namespaces);
@@ -172,7 +175,8 @@ impl OpenBreakers {
 }
 
 impl PreemptorBreaker {
-    /// Returns the breaker of a preemptor after failed plans in a row that ended at these times, in order; `None` if they do not open it.
+    /// Returns the circuit breaker of one preemptor whose last plans in a row failed and ended at these times (seconds since the epoch,
+    /// ascending); `None` if these are too few to open it.
     fn of(preemptor: &StoredPreemptor, ends: &[i64]) -> Option<Self> {
         let last = *ends.last()?;
         let ends = ends.get(ends.partition_point(|ended| *ended <= last.saturating_sub(MEMORY))..)?;
@@ -187,8 +191,9 @@ impl PreemptorBreaker {
 }
 
 impl SharedBreaker {
-    /// Returns the breaker that these failed preemptors open; `None` if too few failed. At most `most` preemptors of each namespace count.
-    /// `now` and the times at which the plans ended are in seconds since the epoch.
+    /// Returns the circuit breaker of a namespace or of the cluster that these preemptors open; `None` if they are too few. `failed` has
+    /// each preemptor whose last plan failed, with the time at which that plan ended. At most `most` preemptors of each namespace count.
+    /// All times are in seconds since the epoch.
     fn of<'f, 'p: 'f>(
         failed: impl Iterator<Item = &'f (&'p StoredPreemptor, i64)>,
         most: usize,
@@ -211,19 +216,21 @@ impl SharedBreaker {
         Some(Self { failed, until, turn })
     }
 
-    /// Returns the number of preemptors whose plans failed in a row.
+    /// Returns the number of preemptors whose plans failed since the last plan that completed.
     pub fn preemptors(&self) -> usize {
         self.failed.len()
     }
 
-    /// Returns true if no pod is evicted for any of the preemptors, and false while one plan is made at a time.
+    /// Returns true while the breaker permits no eviction for any preemptor, and false in the time after, in which it permits one plan with
+    /// evictions at a time.
     pub fn stops_all(&self) -> bool {
         self.turn.is_none()
     }
 
-    /// Returns when a plan with evictions may be made for the preemptor with this namespace and UID, in seconds since the epoch. The
-    /// namespaces without a failure come first, then those whose last failure is the longest ago; within a namespace the preemptors in the
-    /// same order. So one that always fails does not prevent the others, and neither do the new preemptors of a namespace in which all fail.
+    /// Returns the time (seconds since the epoch) from which this breaker permits a plan with evictions for the preemptor with this
+    /// namespace and UID. Preemptors get their turns one after the other: first those of namespaces without a failure, then those of the
+    /// namespace whose last failure is the longest ago, and within a namespace in the same order. So a preemptor or namespace whose plans
+    /// always fail does not prevent plans for others.
     pub fn permits_from(&self, namespace: &str, uid: &str) -> i64 {
         let mut last: BTreeMap<&str, i64> = BTreeMap::new();
         for failure in self.failed.values() {
@@ -241,7 +248,8 @@ impl SharedBreaker {
     }
 }
 
-/// Returns when the plans of one preemptor ended that failed after the last one that completed, in order.
+/// Returns, from the outcomes of one preemptor's plans, the times at which those plans ended that failed after the last completed one:
+/// seconds since the epoch, ascending.
 fn failed_ends(outcomes: &[&PlanOutcome]) -> Vec<i64> {
     let bound = outcomes.iter().filter(|outcome| outcome.is_bound).map(|outcome| outcome.ended).max();
     let failed = outcomes.iter().filter(|outcome| !outcome.is_bound).map(|outcome| outcome.ended);

@@ -28,7 +28,7 @@ pub struct TopologyConstraint {
 }
 
 impl SchedulingConstraints {
-    /// Creates the constraint that the pods of a group stay within one value of this node label.
+    /// Creates the constraint that all pods of a group are placed on nodes with the same value of the node label `key`.
     pub fn topology(key: &str) -> Self {
         Self { topology: vec![TopologyConstraint { key: key.to_owned() }] }
     }
@@ -51,13 +51,13 @@ impl SchedulingConstraints {
         }
     }
 
-    /// Returns the key of the node label whose values are the domains; `None` where the whole cluster is one.
+    /// Returns the key of the node label whose values are the topology domains; `None` without a constraint.
     pub fn topology_key(&self) -> Option<&str> {
         self.topology.first().map(|constraint| constraint.key.as_str())
     }
 }
 
-/// Returns true for the key of a label: a name, after an optional DNS subdomain and slash.
+/// Returns true if the text is a valid label key: a name, after an optional DNS subdomain and slash.
 fn is_label_key(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     let ends = |text: &str| text.starts_with(alphanumeric) && text.ends_with(alphanumeric);
@@ -65,7 +65,7 @@ fn is_label_key(key: &str) -> bool {
     prefix.is_none_or(is_subdomain) && name.len() <= 63 && ends(name) && name.chars().all(inside)
 }
 
-/// Returns true for an ASCII letter or digit, with which the parts of a label key begin and end.
+/// Returns true if the character is an ASCII letter or digit, as the first and last one of each part of a label key must be.
 fn alphanumeric(c: char) -> bool {
     c.is_ascii_alphanumeric()
 }

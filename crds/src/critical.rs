@@ -19,8 +19,8 @@ pub const STRATEGY: &str = "critical-addon";
 /// Maximum termination grace period of a victim of such a plan, in seconds.
 pub const LONGEST_GRACE: i64 = 10;
 
-/// Returns true if the annotations ask for a critical add-on. They count only in the namespaces that the administrator
-/// configured.
+/// Returns true if the annotations of a pod say that it is a critical add-on. The caller checks that its namespace is one in
+/// which the administrator permits critical add-ons.
 pub fn asked(annotations: &BTreeMap<String, String>) -> bool {
     let value = |key: &str| annotations.get(key).map(String::as_str);
     value(keys::ANNOTATION_CRITICAL) == Some("true") || value(keys::ANNOTATION_CRITICAL_POD) == Some("")
@@ -36,13 +36,13 @@ pub fn taint(uid: &str) -> Taint {
     }
 }
 
-/// Returns the UID in a taint that may be Giveway's. It is Giveway's if a `Preemption` [was made for](tainted_for) this
-/// pod; otherwise it belongs to another component.
+/// Returns the UID of the pod for which a taint with this key, value and effect reserves its node; `None` if it is no such
+/// taint. The taint is Giveway's only if a `Preemption` [was made for](tainted_for) that pod.
 pub fn uid_of<'t>(key: &str, value: &'t str, effect: &str) -> Option<&'t str> {
     (key == keys::TAINT_CRITICAL && effect == "NoSchedule" && !value.is_empty()).then_some(value)
 }
 
-/// Returns the UID of the pod for which a plan may have tainted a node; `None` if the plan is not for a critical
+/// Returns the UID of the critical add-on for which a plan may have tainted a node; `None` if the plan is for no critical
 /// add-on.
 pub fn tainted_for(plan: &PreemptionSpec) -> Option<&str> {
     plan.preemptor.as_ref().filter(|_| plan.strategy == STRATEGY).map(|preemptor| preemptor.uid.as_str())

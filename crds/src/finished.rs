@@ -29,14 +29,14 @@ pub struct FinishedMembers {
     pub replaced: i32,
 }
 
-/// Returns true for 0, which is not stored.
+/// Returns true if a number is 0, which is left out of the stored status.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
 fn is_zero(number: &i32) -> bool {
     *number == 0
 }
 
 impl FinishedMembers {
-    /// Returns true if no member has finished, so that the status stores nothing.
+    /// Returns true if no member has finished, so that the field is left out of the stored status.
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty() && self.count == 0 && self.replaced == 0
     }

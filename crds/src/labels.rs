@@ -28,12 +28,13 @@ const READ: [&str; 11] = [
     "pod-template-hash",
 ];
 
-/// Counts labels in the order of the object, which is sorted by key.
+/// Counts the labels of one pod that are kept although Giveway does not read them. They are counted in the order of the object, which is
+/// sorted by key.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counter(usize);
 
 impl Counter {
-    /// Returns true if a label is kept: Giveway reads it, or few other labels have been kept so far.
+    /// Returns true if the next label of the pod, with this key, is kept: Giveway reads it, or few other labels have been kept so far.
     fn keeps(&mut self, key: &str) -> bool {
         if READ.contains(&key) || kinds::reads_label(key) {
             return true;
@@ -50,7 +51,7 @@ pub fn remembered(labels: Option<&BTreeMap<String, String>>) -> BTreeMap<String,
     kept.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// Reads a pod's labels and keeps those of [`remembered`]; the others use no memory.
+/// Deserializes those labels of a pod that [`remembered`] returns; the others are skipped and use no memory.
 ///
 /// # Errors
 /// The labels are not a map of strings.

@@ -26,16 +26,17 @@ pub struct RequestedPriority<'a> {
 }
 
 impl<'a> RequestedPriority<'a> {
-    /// Returns the group's priority. `stated` is `spec.priority` of the group; without it (a template, or a group that
-    /// admission did not process) the value of its class counts. Returns `None` if the class does not exist: the group
-    /// then has no priority.
+    /// Returns the priority of the group with the name `group`. `stated` is `spec.priority` of the group; without it (a template,
+    /// or a group that admission did not process) the value of its class counts, or the default without a class. Returns
+    /// `None` if the class does not exist: the group then has no priority.
     pub fn of(group: &'a str, class_name: Option<&'a str>, stated: Option<i32>, classes: &Classes) -> Option<Self> {
         let class_name = class_name.filter(|name| !name.is_empty());
         let priority = stated.or_else(|| classes.resolve(class_name).ok().map(|resolved| resolved.priority))?;
         Some(Self { group, class_name, priority })
     }
 
-    /// Returns why a pod with class `class_name` (empty: none) and `priority` may not be a member, or `None` if it may.
+    /// Returns why a pod with the class `class_name` (empty: none) and `priority` may not be a member of the group, as a message with the
+    /// fix: its priority is below the group's. `None` if it may.
     pub fn refusal(&self, class_name: &str, priority: i32, classes: &Classes) -> Option<String> {
         let Self { group, priority: asked, .. } = self;
         let class = match class_name {
@@ -73,8 +74,8 @@ impl<'a> RequestedPriority<'a> {
         }
     }
 
-    /// Returns the clause that says what to do if the group's class, named `name`, no longer exists or has a lower
-    /// value than the group's priority; `None` if neither is so.
+    /// Returns the clause that says what to do if the group's class, named `name`, no longer exists or now has a value below the
+    /// group's priority; `None` if its value is high enough.
     fn lapsed(&self, name: &str, classes: &Classes) -> Option<String> {
         match classes.get(name).map(|class| class.value) {
             Some(value) if value >= self.priority => None,

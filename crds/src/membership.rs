@@ -49,12 +49,18 @@ pub enum MembershipError {
     Empty,
 }
 
-/// Reads the group of a pod from its labels; `None` when it belongs to none.
+/// Returns the group that the labels of a pod name; `None` if they name none.
+///
+/// # Errors
+/// The labels contradict each other, are incomplete, or name no valid group.
 pub fn of(labels: Option<&BTreeMap<String, String>>) -> Result<Option<Membership>, MembershipError> {
     by(|key| labels.and_then(|l| l.get(key)).map(String::as_str))
 }
 
-/// Reads the group of a pod with a function that returns the value of a label; `None` when the pod belongs to none.
+/// Returns the group that the labels of a pod name; `None` if they name none. `label` returns the value of the label with a key.
+///
+/// # Errors
+/// The labels contradict each other, are incomplete, or name no valid group.
 pub fn by<'a>(label: impl Fn(&str) -> Option<&'a str>) -> Result<Option<Membership>, MembershipError> {
     let get = |key: &str| label(key).map(str::to_owned);
     let label = get(keys::LABEL_POD_GROUP);
@@ -84,7 +90,8 @@ pub fn by<'a>(label: impl Fn(&str) -> Option<&'a str>) -> Result<Option<Membersh
     }
 }
 
-/// Returns the name of the group made from a template: `WORKLOAD-TEMPLATE`, or `WORKLOAD-TEMPLATE-REPLICA`.
+/// Returns the name of the PodGroup that is created from a template of a Workload: `WORKLOAD-TEMPLATE`, or with a replica
+/// `WORKLOAD-TEMPLATE-REPLICA`.
 pub fn derived_name(workload: &str, template: &str, replica: Option<&str>) -> String {
     match replica {
         Some(replica) if !replica.is_empty() => format!("{workload}-{template}-{replica}"),

@@ -25,7 +25,7 @@ impl Mode {
     /// Every mode.
     pub const ALL: [Self; 3] = [Self::Enforce, Self::Observe, Self::Off];
 
-    /// Returns the mode as the ConfigMap and the command line have it, such as `enforce`.
+    /// Returns the mode as it is written in the ConfigMap and on the command line, such as `enforce`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Enforce => "enforce",
@@ -39,7 +39,7 @@ impl Mode {
         self == Self::Enforce
     }
 
-    /// Returns why no pod is evicted, as the beginning of a sentence.
+    /// Returns the beginning of a sentence that says why no pod is evicted in this mode.
     pub fn restraint(self) -> &'static str {
         match self {
             Self::Enforce => "Giveway preempts",
@@ -70,7 +70,7 @@ impl FromStr for Mode {
     }
 }
 
-/// Returns the part of a value that the error quotes; the value may be as large as a ConfigMap.
+/// Returns the beginning of an invalid value, for an error that quotes it; the value may be as large as a ConfigMap.
 fn shortened(text: &str) -> String {
     text.chars().take(40).collect()
 }

@@ -17,7 +17,7 @@ const OPTIONAL: [(&str, &str); 4] = [
     ("autoscaling.x-k8s.io", "ProvisioningRequest"),
 ];
 
-/// Returns true if a cluster may lack this kind.
+/// Returns true if the API server of a supported cluster may not serve this kind of this API group.
 pub fn is_optional(group: &str, kind: &str) -> bool {
     OPTIONAL.contains(&(group, kind))
 }

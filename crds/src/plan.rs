@@ -51,7 +51,7 @@ impl PlanState {
         Self::Observed,
     ];
 
-    /// Returns the state with this name, or `None` if this version does not know it.
+    /// Parses the state of a plan as it is stored in the status of a `Preemption`; `None` if this version of Giveway does not know it.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == text)
     }
@@ -61,7 +61,7 @@ impl PlanState {
         matches!(self, Self::Planned | Self::Evicting | Self::WaitingForVictims | Self::Ungating)
     }
 
-    /// Returns the state as it is stored in the status of a `Preemption`, such as `Completed`.
+    /// Returns the state of the plan as it is stored in the status of a `Preemption`, such as `Completed`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Planned => "Planned",
@@ -126,7 +126,7 @@ impl Cause {
         Self::PartiallyDisrupted,
     ];
 
-    /// Returns the cause as it is stored in the spec of a `Preemption`.
+    /// Returns the cause of the plan as it is stored in the spec of a `Preemption`, such as `CriticalAddon`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Preemptor => "Preemptor",
@@ -137,12 +137,13 @@ impl Cause {
         }
     }
 
-    /// Returns the cause with this name, or `None` if this version does not know it.
+    /// Parses the cause of a plan as it is stored in the spec of a `Preemption`; `None` if this version of Giveway does not know it.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cause| cause.as_str() == text)
     }
 
-    /// Returns true if pods are evicted to place a preemptor's pods, which are then nominated and ungated.
+    /// Returns true if pods are evicted to place the pods of a preemptor, and false if the pods of a disrupted PodGroup are evicted without
+    /// a preemptor.
     pub fn is_plan(self) -> bool {
         matches!(self, Self::Preemptor | Self::CriticalAddon)
     }
@@ -287,7 +288,7 @@ pub struct StoredVictim {
     pub pods: Vec<StoredVictimPod>,
 }
 
-/// Returns true for `false`, which is not stored.
+/// Returns true if `value` is false, which is left out of the stored object.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(value: &bool) -> bool {
     !value
@@ -329,8 +330,8 @@ pub struct StoredCost {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub proven_up_to: Option<String>,
-    /// At least this many pods are evicted by every plan for as many pods that costs no more by budget violations and highest priority. Absent
-    /// if it is not known.
+    /// At least this many pods are evicted by every plan for as many pods that costs no more by budget violations and highest priority.
+    /// Absent if it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub least_victim_pods: Option<i32>,
@@ -344,9 +345,9 @@ pub struct PreemptionSummary {
     /// Name of the Preemption.
     #[schemars(length(max = 253))]
     pub name: String,
-    /// How far it is: `Planned` (stored, no pod has been evicted), `Evicting`, `WaitingForVictims` (every eviction was accepted), `Ungating` (the
-    /// members are ungated, and kube-scheduler binds them), `Completed`, `Cancelled`, `Failed`, or `Observed` (only stored, because Giveway
-    /// observes). Later versions may add states.
+    /// How far it is: `Planned` (stored, no pod has been evicted), `Evicting`, `WaitingForVictims` (every eviction was accepted),
+    /// `Ungating` (the members are ungated, and kube-scheduler binds them), `Completed`, `Cancelled`, `Failed`, or `Observed` (only stored,
+    /// because Giveway observes). Later versions may add states.
     pub state: PlanState,
     /// How many pods it evicts.
     #[serde(default)]

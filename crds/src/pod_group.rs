@@ -176,12 +176,12 @@ pub struct PreemptorReference {
 }
 
 impl PreemptorReference {
-    /// Returns the reference to a scheduler, whose preemptor is not known.
+    /// Returns the reference to a preemptor of which only its scheduler, with this name, is known.
     pub fn scheduler(name: &str) -> Self {
         Self { kind: "Scheduler".to_owned(), name: Some(name.to_owned()), ..Self::default() }
     }
 
-    /// Returns the reference for users who must not know names of its namespace.
+    /// Returns this reference to a preemptor without its name and namespace, for users who must not know these.
     pub fn without_names(&self) -> Self {
         Self { namespace: None, name: None, ..self.clone() }
     }
@@ -238,12 +238,12 @@ pub struct PodCounts {
 }
 
 impl PodGroupSpec {
-    /// Returns for how many members of the gang other pods are evicted.
+    /// Returns `spec.preemptFor`: for how many members of the gang other pods are evicted.
     pub fn preempt_for(&self) -> PreemptFor {
         PreemptFor::of(self.preempt_for.as_deref())
     }
 
-    /// Returns the key of the node label that has the same value on all nodes of the group, or `None` without a
+    /// Returns the key of the node label that must have the same value on all nodes of the group's pods; `None` without such a
     /// constraint.
     pub fn topology_key(&self) -> Option<&str> {
         self.scheduling_constraints.as_ref().and_then(SchedulingConstraints::topology_key)

@@ -36,12 +36,12 @@ pub struct GangPolicy {
 }
 
 impl SchedulingPolicy {
-    /// Returns the policy of a gang with this `minCount`.
+    /// Creates the scheduling policy of a gang with this `minCount`.
     pub fn gang(min_count: i32) -> Self {
         Self { basic: None, gang: Some(GangPolicy { min_count }) }
     }
 
-    /// Returns the policy of pods that are scheduled one by one.
+    /// Creates the scheduling policy of a basic group, whose pods are scheduled one by one.
     pub fn basic() -> Self {
         Self { basic: Some(BasicPolicy {}), gang: None }
     }
@@ -73,7 +73,8 @@ pub enum PreemptFor {
 }
 
 impl PreemptFor {
-    /// Reads `spec.preemptFor`. Without a value, and for a value that this version does not know: `MinCount`, which evicts fewer pods.
+    /// Parses `spec.preemptFor` of a PodGroup. Without a value, and for one that this version does not know, the result is `MinCount`,
+    /// which evicts fewer pods.
     pub fn of(text: Option<&str>) -> Self {
         if text == Some("AllMembers") { Self::AllMembers } else { Self::MinCount }
     }
@@ -98,7 +99,7 @@ impl PreemptionPolicy {
         }
     }
 
-    /// Parses the name as Kubernetes writes it; `None` for anything else.
+    /// Parses a preemption policy, `Never` or `PreemptLowerPriority`; `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "PreemptLowerPriority" => Some(Self::PreemptLowerPriority),

@@ -101,9 +101,9 @@ pub struct PreemptionSpec {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PreemptionStatus {
-    /// How far it is: `Planned` (stored, no pod has been evicted), `Evicting`, `WaitingForVictims` (every eviction was accepted), `Ungating` (the
-    /// members are ungated, and kube-scheduler binds them), `Completed`, `Cancelled`, `Failed`, or `Observed` (only stored, because Giveway
-    /// observes). Later versions may add states.
+    /// How far it is: `Planned` (stored, no pod has been evicted), `Evicting`, `WaitingForVictims` (every eviction was accepted),
+    /// `Ungating` (the members are ungated, and kube-scheduler binds them), `Completed`, `Cancelled`, `Failed`, or `Observed` (only stored,
+    /// because Giveway observes). Later versions may add states.
     #[serde(default)]
     pub state: PlanState,
     /// Identity of the leader that carries it out.
@@ -131,12 +131,12 @@ pub struct PreemptionStatus {
     pub bans: Vec<StoredBan>,
 }
 
-/// Returns 1: the default for the number of a part, and for the number of parts of a plan.
+/// Returns 1: the default of `spec.part` and `spec.parts` of a Preemption.
 fn one() -> i32 {
     1
 }
 
-/// Returns the default of `spec.cause`: the pods of a preemptor are to be placed.
+/// Returns the default of `spec.cause` of a Preemption: `Preemptor`.
 fn preemptor() -> String {
     Cause::Preemptor.as_str().to_owned()
 }
@@ -160,17 +160,19 @@ pub enum Incomplete {
     },
 }
 
-/// Returns the name of a part of a plan: parts are numbered from 1, and the first one has the plan's name.
+/// Returns the name of the Preemption that stores the part with this number of a plan. Parts are numbered from 1, and the first one has
+/// the plan's name.
 pub fn part_name(plan: &str, part: i32) -> String {
     if part <= 1 { plan.to_owned() } else { format!("{plan}.{part}") }
 }
 
-/// Returns the name of the plan that an object of this name belongs to. Plan names contain no dot.
+/// Returns the name of the plan of which the Preemption `name` stores a part. Plan names contain no dot.
 pub fn plan_of_part(name: &str) -> &str {
     name.split_once('.').map_or(name, |(plan, _)| plan)
 }
 
-/// Splits a plan into objects whose lists have at most `bytes` as JSON each, in the order in which they must be stored.
+/// Splits a plan into Preemptions, because its lists of placements and victims may be too large for one object. In each the lists have at
+/// most `bytes` as JSON. They are in the order in which they must be stored.
 pub fn parts_of(plan: &StoredPlan, bytes: usize) -> Vec<Preemption> {
     let mut cutter = Cutter { limit: bytes, done: Vec::new(), current: Lists::default() };
     plan.placements.iter().for_each(|placement| cutter.placement(placement));
@@ -205,8 +207,8 @@ pub fn parts_of(plan: &StoredPlan, bytes: usize) -> Vec<Preemption> {
         .collect()
 }
 
-/// Returns true if the part gets the label by which admission finds the plan: the first part of a plan for a critical
-/// add-on that is carried out, because it contains the placement.
+/// Returns true if the Preemption with this part of a plan gets the label by which the webhook finds taints to remove: it is
+/// the first part, with the placement, of a plan for a critical add-on that is carried out.
 fn keeps_node(plan: &StoredPlan, part: i32) -> bool {
     plan.critical_addon.is_some() && part == 1 && plan.state != PlanState::Observed
 }
@@ -221,7 +223,7 @@ struct Lists {
     bytes: usize,
 }
 
-/// Fills the parts one by one.
+/// Distributes the placements and victims of a plan over parts of limited size, one part after the other.
 struct Cutter {
     limit: usize,
     done: Vec<Lists>,
@@ -229,7 +231,7 @@ struct Cutter {
 }
 
 impl Cutter {
-    /// Starts the next part if `bytes` more do not fit into this one.
+    /// Starts the next part if `bytes` more would exceed the size limit of the current one.
     fn start_part_if_full(&mut self, bytes: usize) {
         if self.current.bytes > 0 && self.current.bytes + bytes > self.limit {
             self.done.push(std::mem::take(&mut self.current));
@@ -238,19 +240,19 @@ impl Cutter {
 
     /// Adds a placement to the current part, or starts a part if it does not fit.
     fn placement(&mut self, placement: &StoredPlacement) {
-        let bytes = written(&[&placement.pod, &placement.uid, &placement.node]);
+        let bytes = largest_size(&[&placement.pod, &placement.uid, &placement.node]);
         self.start_part_if_full(bytes);
         self.current.bytes += bytes;
         self.current.placements.push(placement.clone());
     }
 
-    /// Adds a victim pod to the current part, or starts a part if it does not fit. `index` is the number of its unit in the plan: the unit
-    /// is repeated in each part that has pods of it.
+    /// Adds a victim pod to the current part, or starts a part if it does not fit. `unit` is the victim that it belongs to, a single pod or
+    /// a whole group, with the index `index` in the plan; it is repeated in each part that has pods of it.
     fn victim(&mut self, index: usize, unit: &StoredVictim, pod: &StoredVictimPod) {
         // Any user can write the kind and the name of an owner, so they may need escapes.
         let owner = unit.owner.as_ref().and_then(|owner| serde_json::to_string(owner).ok()).unwrap_or_default();
-        let head = written(&[&unit.kind, &unit.namespace, &unit.name, &owner]);
-        let own = written(&[&pod.name, &pod.uid, &pod.node]);
+        let head = largest_size(&[&unit.kind, &unit.namespace, &unit.name, &owner]);
+        let own = largest_size(&[&pod.name, &pod.uid, &pod.node]);
         self.start_part_if_full(own + head);
         if self.current.unit != Some(index) {
             self.current.unit = Some(index);
@@ -263,7 +265,7 @@ impl Cutter {
         }
     }
 
-    /// Returns the lists of all parts, including the current one, in the order of their numbers.
+    /// Returns the lists of all parts, including the current one, in their order.
     fn finish(mut self) -> Vec<Lists> {
         self.done.push(self.current);
         self.done
@@ -275,12 +277,12 @@ const KEYS: usize = 96;
 // A part has at most `MOST_ITEMS` items of each list.
 const _: () = assert!(PART_BYTES / KEYS <= MOST_ITEMS);
 
-/// Returns an upper bound for the JSON size of an object with these values: names and UIDs need no escapes.
-fn written(values: &[&str]) -> usize {
+/// Returns an upper bound for the size, in bytes, of a list item with these values as JSON: names and UIDs need no escapes.
+fn largest_size(values: &[&str]) -> usize {
     KEYS + values.iter().map(|value| value.len()).sum::<usize>()
 }
 
-/// Returns the plan that these parts, in any order, make together.
+/// Combines the Preemptions that store the parts of one plan, given in any order, to the plan.
 ///
 /// # Errors
 /// A part is missing, or belongs to another plan.
@@ -320,8 +322,7 @@ pub fn assemble(mut parts: Vec<Preemption>) -> Result<StoredPlan, Incomplete> {
 }
 
 impl Preemption {
-    /// Returns the stored plan with empty `placements` and `victims`: a large plan is stored as several Preemptions, and this one may hold
-    /// only a part of both lists.
+    /// Returns the plan that this Preemption stores, with empty `placements` and `victims`: this object may have only a part of both lists.
     pub fn head(&self) -> StoredPlan {
         let status = self.status.clone().unwrap_or_default();
         StoredPlan {

@@ -32,7 +32,7 @@ pub struct Class {
 }
 
 impl Class {
-    /// Reads a PriorityClass. An annotation that cannot be read counts as absent: admission refuses it earlier.
+    /// Reads the fields of a PriorityClass that Giveway needs. An annotation of Giveway with an invalid value counts as absent.
     pub fn from_object(class: &PriorityClass) -> Self {
         let annotations = class.metadata.annotations.clone().unwrap_or_default();
         let managed = annotations.get(keys::ANNOTATION_MANAGED).is_some_and(|v| v == "true");
@@ -53,8 +53,8 @@ impl Class {
         }
     }
 
-    /// Returns the threshold that pods of the class get; `None` if it has none. An invalid one counts as absent: it was stored while
-    /// admission was unavailable.
+    /// Returns the threshold that pods of the class get as an annotation; `None` if the class has none, or an invalid one, which can only
+    /// be stored while admission is unavailable.
     pub fn pod_threshold(&self) -> Option<&str> {
         self.threshold.as_deref().filter(|text| text.parse::<i32>().is_ok_and(|value| value <= MAX_THRESHOLD))
     }
@@ -120,7 +120,8 @@ impl Classes {
         self.0.values().filter(|c| c.global_default).min_by_key(|c| (c.value, c.name.clone()))
     }
 
-    /// Returns the class that counts for a pod or group which names `class_name`: `None` or the empty name mean the default.
+    /// Returns the class of a pod or group that names `class_name`; for `None` or an empty name, the default class, or `None` if there is
+    /// none. It is an error if the named class does not exist.
     pub fn effective(&self, class_name: Option<&str>) -> Result<Option<&Class>, PriorityError> {
         match class_name {
             None | Some("") => Ok(self.global_default()),
@@ -128,7 +129,8 @@ impl Classes {
         }
     }
 
-    /// Resolves a class name to a priority: unset is the default class, or 0 where there is none.
+    /// Resolves a class name to priority and preemption policy: without a name, those of the default class, or priority 0 if there is none.
+    /// It is an error if the named class does not exist.
     pub fn resolve(&self, class_name: Option<&str>) -> Result<Resolved, PriorityError> {
         Ok(match self.effective(class_name)? {
             Some(class) => Resolved {

@@ -31,22 +31,23 @@ pub struct Profile {
     pub added_affinity: Option<NodeSelector>,
     /// True if a pod without topology spread constraints gets some with `DoNotSchedule` (`PodTopologySpreadArgs.defaultConstraints`).
     pub spreads_by_default: bool,
-    /// Resources that are not compared: those of `NodeResourcesFitArgs.ignoredResources`, or, if there are any, instead of them those that an
-    /// extender manages with `ignoredByScheduler`.
+    /// Resources that are not compared: those of `NodeResourcesFitArgs.ignoredResources`, or, if there are any, instead of them those that
+    /// an extender manages with `ignoredByScheduler`.
     pub ignored_resources: BTreeSet<String>,
     /// Prefixes of resources that are not compared (`NodeResourcesFitArgs.ignoredResourceGroups`).
     pub ignored_groups: BTreeSet<String>,
 }
 
 impl Profile {
-    /// Returns true if a resource is not compared with what nodes offer. Only extended resources can be ignored.
+    /// Returns true if the scheduler of this profile ignores requests of this resource when it looks for a node. Only extended resources
+    /// can be ignored.
     pub fn ignores(&self, resource: &str) -> bool {
         let Some((group, _)) = resource.split_once('/') else { return false };
         let is_extended = !resource.contains("kubernetes.io/") && !resource.starts_with("requests.");
         is_extended && (self.ignored_resources.contains(resource) || self.ignored_groups.contains(group))
     }
 
-    /// Returns true if there is a resource that is not compared with what nodes offer.
+    /// Returns true if the scheduler of this profile ignores requests of any resource.
     pub fn ignores_any(&self) -> bool {
         !self.ignored_resources.is_empty() || !self.ignored_groups.is_empty()
     }
@@ -58,7 +59,7 @@ impl Profile {
 pub struct ConfigError(String);
 
 impl SchedulerConfig {
-    /// Reads a configuration in YAML or JSON.
+    /// Parses a configuration of kube-scheduler, in YAML or JSON.
     ///
     /// # Errors
     /// The text is neither, or a field that is read has a value that kube-scheduler rejects or that makes no node feasible.
@@ -92,7 +93,7 @@ impl SchedulerConfig {
     }
 }
 
-/// Returns the resources of which an extender says that kube-scheduler ignores them.
+/// Returns the resources that an extender in the configuration manages with `ignoredByScheduler: true`. `root` is the whole configuration.
 fn ignored_for_extenders(root: &ConfigField<'_>) -> Result<BTreeSet<String>, ConfigError> {
     let mut ignored = BTreeSet::new();
     for extender in root.get("extenders").items()? {
@@ -107,7 +108,7 @@ fn ignored_for_extenders(root: &ConfigField<'_>) -> Result<BTreeSet<String>, Con
 }
 
 impl Profile {
-    /// Reads the arguments of the plugins that Giveway models from a profile.
+    /// Reads a profile of the configuration: the arguments of those plugins that Giveway models.
     fn of(profile: &ConfigField<'_>) -> Result<Self, ConfigError> {
         let (mut read, mut known) = (Self::default(), BTreeSet::new());
         for config in profile.get("pluginConfig").items()? {
@@ -138,7 +139,8 @@ impl Profile {
     }
 }
 
-/// Returns the required part of an added affinity; what is only preferred makes no node infeasible.
+/// Returns the required part of `addedAffinity`, the field of `NodeAffinityArgs`; `None` if it has none. What is only preferred makes no
+/// node infeasible.
 fn added_affinity(added: &ConfigField<'_>) -> Result<Option<NodeSelector>, ConfigError> {
     let required = added.get("requiredDuringSchedulingIgnoredDuringExecution");
     if required.value.is_null() {
@@ -162,8 +164,8 @@ fn added_affinity(added: &ConfigField<'_>) -> Result<Option<NodeSelector>, Confi
     Ok(Some(selector))
 }
 
-/// Returns true if pods without topology spread constraints get some that must hold. The constraints that kube-scheduler has by itself
-/// (`System`) need not hold.
+/// Returns true if these `PodTopologySpreadArgs` give pods without topology spread constraints some with `DoNotSchedule`. The built-in
+/// defaults of kube-scheduler (`System`) have none.
 fn spreads_by_default(args: &ConfigField<'_>) -> Result<bool, ConfigError> {
     let (field, constraints) = (args.get("defaultingType"), args.get("defaultConstraints").items()?);
     let defaulting = if field.value.is_null() { "System" } else { field.one_of(&["List", "System"])? };
@@ -178,20 +180,20 @@ fn spreads_by_default(args: &ConfigField<'_>) -> Result<bool, ConfigError> {
     Ok(must_hold)
 }
 
-/// A value of the file, with its path.
+/// A value in the configuration, with its path for errors.
 struct ConfigField<'v> {
     path: String,
     value: &'v Value,
 }
 
 impl<'v> ConfigField<'v> {
-    /// Returns the field of this name; its value is null if it is absent.
+    /// Returns the field `name` of this value; its value is null if it is absent.
     fn get(&self, name: &str) -> Self {
         let dot = if self.path.is_empty() { "" } else { "." };
         Self { path: format!("{}{dot}{name}", self.path), value: self.value.get(name).unwrap_or(&NULL) }
     }
 
-    /// Returns the items of a list; none if the field is absent.
+    /// Returns the items of this list; none if the field is absent. It is an error if the value is no list.
     fn items(&self) -> Result<Vec<Self>, ConfigError> {
         match self.value {
             Value::Null => Ok(Vec::new()),
@@ -215,7 +217,7 @@ impl<'v> ConfigField<'v> {
         }
     }
 
-    /// Returns a text that must not be empty; `what` describes it in the error.
+    /// Returns the text of the field, which must be present and not empty; `what` describes the value in the error.
     fn name(&self, what: &str) -> Result<&'v str, ConfigError> {
         self.text()?.filter(|name| !name.is_empty()).ok_or_else(|| self.required(what))
     }
@@ -232,12 +234,12 @@ impl<'v> ConfigField<'v> {
         }
     }
 
-    /// Checks that the field is present and has exactly this text.
+    /// Checks that the field is present and has exactly this text; otherwise returns an error.
     fn must_be(&self, text: &str) -> Result<(), ConfigError> {
         self.one_of(&[text]).map(drop)
     }
 
-    /// Returns the text of the field, which must be one of `words`.
+    /// Returns the text of the field, which must be present and one of `words`; otherwise returns an error.
     fn one_of(&self, words: &[&str]) -> Result<&'v str, ConfigError> {
         let must = || format!("must be {}", words.join(" or "));
         match self.text()? {

@@ -34,8 +34,8 @@ pub fn conditions(generator: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Returns the definition without `nullable` in any field: an optional field is absent, never null. The API server drops a null that a
-/// client sends.
+/// Returns the CustomResourceDefinition without `nullable` in any field: an optional field is absent, never null. The API server drops a
+/// null that a client sends.
 pub fn without_null(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let schemas = crd.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut());
     schemas.filter_map(|schema| schema.open_api_v3_schema.as_mut()).for_each(remove_nullable);

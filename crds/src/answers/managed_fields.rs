@@ -17,9 +17,9 @@ use tower::{Layer, Service};
 /// Name of the field.
 const NAME: &[u8] = b"managedFields";
 
-/// Returns true if the response to this request path keeps the field: for objects that only administrators write and
-/// whose writer matters. The Secrets are those of Giveway's own namespace. The path is matched from its beginning,
-/// because any user chooses the names in it.
+/// Returns true if `managedFields` stay in the response to a request with this path: for objects that only administrators
+/// write and whose writer matters. (The Secrets are those of Giveway's own namespace.) The path is matched from its
+/// beginning, because users choose the names in it.
 fn is_kept(path: &str) -> bool {
     let mut parts = [""; 6];
     let mut given = path.trim_start_matches('/').split('/');
@@ -121,8 +121,8 @@ enum At {
 struct ManagedFieldsScanner(At);
 
 impl ManagedFieldsScanner {
-    /// Returns the next piece of the text without the items of lists `managedFields`, and remembers where the piece
-    /// ended.
+    /// Returns the next piece of the JSON text without the items of `managedFields` lists, and keeps the position in the text for
+    /// the piece after it.
     fn pass(&mut self, piece: Bytes) -> Bytes {
         let mut left: Option<Vec<u8>> = None;
         // Start of the bytes that are to be kept and are not yet in `left`.
@@ -154,7 +154,7 @@ impl ManagedFieldsScanner {
     }
 }
 
-/// Returns the position of the scanner after the next byte of the text.
+/// Returns the position in the JSON text after its next byte; `at` is the position before.
 fn next(at: At, byte: u8) -> At {
     match (at, byte) {
         (At::Inside { depth, string: true, escaped: true }, _) => At::Inside { depth, string: true, escaped: false },

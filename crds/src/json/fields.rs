@@ -14,14 +14,15 @@ pub const MOST: usize = 256;
 
 /// A JSON value whose fields can be found by their paths.
 pub trait Json<'a>: Copy {
-    /// Returns the field of this name directly below the value, or with `*` every item of a list or map, at most one
-    /// more than [`MOST`]. A missing field of a map is returned without a value; a value of another type has no fields.
+    /// Returns the field of this name directly below the value, or for `*` the items of a list or map, at most one more than
+    /// [`MOST`]: each with its key or index, and its value. A missing field of a map is returned without a value; the result is
+    /// empty for a value that is no map (for `*`: and no list).
     fn below(self, field: &str) -> Vec<(String, Option<Self>)>;
 
     /// Returns true if the value is JSON's null, which counts like a missing field.
     fn is_null(self) -> bool;
 
-    /// Parses the value; `None` if it has another type.
+    /// Parses the value as `T`; `None` if it has another type.
     fn read<T: Deserialize<'a>>(self) -> Option<T>;
 }
 
@@ -78,7 +79,7 @@ impl<'a, J: Json<'a>> FieldPlace<J> {
         named(&self.path)
     }
 
-    /// Returns the value below this field with these keys, which may contain dots; `None` if it is missing or null.
+    /// Returns the value below this field at the path of these keys, which may contain dots; `None` if it is missing or null.
     pub fn at(&self, keys: &[&str]) -> Option<J> {
         keys.iter().try_fold(self.value?, |value, key| {
             let found = value.below(key).into_iter().next()?.1;
@@ -100,8 +101,8 @@ pub fn named(path: &[String]) -> String {
     named
 }
 
-/// Returns the fields of `object` that a pattern names: keys with dots between them, `*` for every item of a list or
-/// map. Returns at most one more than [`MOST`].
+/// Returns the fields of `object` whose path matches `pattern`: keys with dots between them, `*` for every item of a list or
+/// map. A missing field is returned without a value if its parent exists. Returns at most one more than [`MOST`].
 pub fn places<'a, J: Json<'a>>(object: J, pattern: &str) -> Vec<FieldPlace<J>> {
     let mut found = vec![FieldPlace { path: Vec::new(), value: Some(object) }];
     for field in pattern.split('.') {
@@ -111,8 +112,8 @@ pub fn places<'a, J: Json<'a>>(object: J, pattern: &str) -> Vec<FieldPlace<J>> {
     found
 }
 
-/// Returns the fields directly below a value. Only the returned ones are kept in memory: at most one more than
-/// [`MOST`].
+/// Returns the field `field` directly below `value`, which is at `path`, or for `*` its items: at most one more than
+/// [`MOST`], and only these use memory.
 fn places_below<'a, J: Json<'a>>(path: &[String], value: J, field: &str) -> Vec<FieldPlace<J>> {
     let place = |(key, value): (String, Option<J>)| {
         let value = value.filter(|value| !value.is_null());
@@ -155,7 +156,7 @@ impl<'de> Visitor<'de> for Below<'_> {
     }
 }
 
-/// Returns the value at a path without `*`; `None` if there is none of this type.
+/// Returns the value of `object` at a path (keys with dots between them, no `*`); `None` if it is missing or not of the type `T`.
 pub fn value<'a, T: Deserialize<'a>>(object: impl Json<'a>, path: &str) -> Option<T> {
     let [place] = places(object, path).try_into().ok()?;
     place.value?.read()

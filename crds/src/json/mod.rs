@@ -59,7 +59,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// Returns the first `most` items of a list; further items need no memory.
+/// Deserializes the first `most` items of a list; further items are skipped and use no memory.
 ///
 /// # Errors
 /// An item has the wrong type, or the list is invalid JSON.

@@ -23,7 +23,8 @@ pub fn file() -> String {
     format!("[\n{}\n]\n", lines.join(",\n"))
 }
 
-/// Returns the CEL expression that is true if a pod template of `object` has the label `key`.
+/// Returns the CEL expression that is true if a pod template of the CEL variable `object`, an owner of the kind `row`, has the label that
+/// the CEL variable `key` names.
 fn labelled(row: &OwnerKind) -> String {
     let of_template = |path: &&str| match path.split_once(".*.") {
         None => has_label("object", path),
@@ -40,7 +41,8 @@ fn labelled(row: &OwnerKind) -> String {
     row.templates.iter().map(of_template).collect::<Vec<_>>().join(" || ")
 }
 
-/// Returns the CEL expression that is true if the metadata at this path below `root` has the label `key`.
+/// Returns the CEL expression that is true if the metadata at this path below the CEL expression `root` has the label that the CEL variable
+/// `key` names.
 fn has_label(root: &str, path: &str) -> String {
     format!("{root}.?{}.?labels[?key].hasValue()", path.replace('.', ".?"))
 }

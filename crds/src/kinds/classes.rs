@@ -16,8 +16,8 @@ pub struct TemplateClass {
     pub name: String,
 }
 
-/// Returns the classes that the templates of one gang name; none if each template has a group of its own. A template
-/// without a class is not included: its pods get the class of their group.
+/// Returns the PriorityClasses that those of the `templates` name which belong to the one gang of this owner; none if each
+/// template of its kind has a gang of its own. A template without a class is not included: its pods get the group's.
 pub fn named<'a, J: Json<'a>>(row: &OwnerKind, owner: J, templates: &[Grouped<J>]) -> Vec<TemplateClass> {
     if row.size == Size::ReplicatedJobs {
         return Vec::new();
@@ -34,12 +34,14 @@ pub fn named<'a, J: Json<'a>>(row: &OwnerKind, owner: J, templates: &[Grouped<J>
     named.collect()
 }
 
-/// Returns the class with the lowest value of those with these names; classes that do not exist are ignored. `None` if none exists.
+/// Returns the PriorityClass with the lowest value among those with these names; names of classes that do not exist are ignored. `None` if
+/// none exists.
 pub fn lowest<'n, 'c>(names: impl IntoIterator<Item = &'n str>, classes: &'c Classes) -> Option<&'c Class> {
     names.into_iter().filter_map(|name| classes.get(name)).min_by_key(|class| class.value)
 }
 
-/// Returns the warning for templates with classes of different values: which one the PodGroup gets. `None` if the values are equal.
+/// Returns the warning for an owner whose pod templates name classes with different values: it says which class the PodGroup gets. `None`
+/// if the values are equal.
 pub fn warning(named: &[TemplateClass], classes: &Classes) -> Option<String> {
     let known: Vec<_> = named.iter().filter_map(|each| Some((each, classes.get(&each.name)?))).collect();
     let (low, lowest) = known.iter().min_by_key(|(_, class)| class.value)?;
@@ -52,8 +54,8 @@ pub fn warning(named: &[TemplateClass], classes: &Classes) -> Option<String> {
     })
 }
 
-/// Returns the warning for templates with a class below `priority`, that of the PodGroup `group` that their pods already have: what is
-/// rejected, and how the class can be lowered. `None` if no class is below it.
+/// Returns the warning for an owner whose pod templates name a class with a value below `priority`, that of its existing PodGroup
+/// `group`: it says what is rejected, and how the class can be lowered. `None` if no class is lower.
 pub fn warning_below(named: &[TemplateClass], group: &str, priority: i32, classes: &Classes) -> Option<String> {
     let known = named.iter().filter_map(|each| Some((each, classes.get(&each.name)?)));
     let (low, class) = known.min_by_key(|(_, class)| class.value).filter(|(_, class)| class.value < priority)?;

@@ -13,7 +13,8 @@ pub struct GangSettings {
 }
 
 impl GangSettings {
-    /// Reads the settings; `label` and `annotation` return the value of a key.
+    /// Reads the settings of a gang from an object's metadata: `label` and `annotation` return the value of the label or annotation with a
+    /// key.
     ///
     /// # Errors
     /// A label or annotation has an invalid value.

@@ -101,7 +101,7 @@ struct PodSpec<'a> {
 }
 
 impl Rule<'_> {
-    /// Returns true if the rule matches a preempted pod by its condition `DisruptionTarget`.
+    /// Returns true if this `podFailurePolicy` rule matches a preempted pod by its condition `DisruptionTarget`.
     fn matches_disruption(&self) -> bool {
         let patterns = self.on_pod_conditions.as_deref().unwrap_or_default();
         let is_true = |status: &Option<Text<'_>>| status.as_deref().is_none_or(|status| matches!(status, "" | "True"));
@@ -110,7 +110,7 @@ impl Rule<'_> {
 }
 
 impl ExitCodes<'_> {
-    /// Returns true if the rule's exit codes match a container that SIGTERM ended.
+    /// Returns true if these exit codes of a `podFailurePolicy` rule match a container that SIGTERM ended (143).
     fn match_sigterm(&self) -> bool {
         let is_listed = self.values.as_deref().unwrap_or_default().contains(&SIGTERM);
         match &*self.operator {
@@ -121,7 +121,7 @@ impl ExitCodes<'_> {
     }
 }
 
-/// What a policy does with a preempted pod.
+/// What a Job's `podFailurePolicy` does with a preempted pod.
 enum Effect {
     /// It counts no failure.
     Ignored,
@@ -134,7 +134,7 @@ enum Effect {
 }
 
 impl<'a> JobSpec<'a> {
-    /// Returns how many pods run at the same time.
+    /// Returns how many pods of the Job run at the same time: its parallelism, or its completions if these are fewer.
     pub fn size(&self) -> i64 {
         let parallelism = self.parallelism.unwrap_or(1);
         self.completions.map_or(parallelism, |completions| completions.min(parallelism))
@@ -155,25 +155,25 @@ impl<'a> JobSpec<'a> {
         self.rules().len() == 1 && matches!(self.effect(), Effect::Ignored)
     }
 
-    /// Returns true if the rule that ignores disruptions is missing, Kubernetes permits it, and no rule of the user
-    /// states what a preemption does.
+    /// Returns true if the rule that ignores disruptions can be added to the Job's `podFailurePolicy`: Kubernetes permits it
+    /// there, and no rule of the user already decides about preempted pods.
     pub fn accepts_the_rule(&self) -> bool {
         matches!(self.effect(), Effect::Counted) && self.never_restarts() && self.rules().len() < MOST_RULES
     }
 
-    /// Returns true if a back-off for each index is missing and Kubernetes permits it. `indexed` is true if the Job is an
-    /// indexed one without a `completionMode`.
+    /// Returns true if `backoffLimitPerIndex` can be added to the Job: it is missing, and Kubernetes permits it. `indexed` is true
+    /// if a Job without a `completionMode` counts as an indexed one.
     pub fn accepts_a_backoff(&self, indexed: bool) -> bool {
         let has_few = self.completions.is_none_or(|completions| completions <= MOST_COMPLETIONS);
         self.backoff_limit_per_index.is_none() && has_few && self.never_restarts() && self.is_indexed(indexed)
     }
 
-    /// Returns how many failures the Job permits. With the same number for each index, it permits as many as without one.
+    /// Returns the Job's `backoffLimit`, or the default of Kubernetes if it states none.
     pub fn backoff_limit(&self) -> i64 {
         self.backoff_limit.unwrap_or(DEFAULT_BACKOFF_LIMIT)
     }
 
-    /// Returns `backoffLimitPerIndex` if it equals `backoffLimit`, as admission adds it; otherwise `None`.
+    /// Returns `backoffLimitPerIndex` if admission may have added it, which it does with the value of `backoffLimit`; otherwise `None`.
     pub fn added_backoff(&self) -> Option<i64> {
         self.backoff_limit_per_index.filter(|limit| self.backoff_limit == Some(*limit))
     }
@@ -183,8 +183,8 @@ impl<'a> JobSpec<'a> {
         self.backoff_limit_per_index.is_some()
     }
 
-    /// Returns the warnings about what a preemption does to the Job with this spec at `path`. `adds` states what admission
-    /// adds where it can, `indexed` is true if the Job is an indexed one without a `completionMode`.
+    /// Returns the warnings about what a preemption does to the Job whose spec is at `path` in the owner. `adds` says what
+    /// admission adds to Jobs that permit it; `indexed` is true if a Job without a `completionMode` counts as an indexed one.
     pub fn warnings(&self, path: &str, adds: Additions, indexed: bool) -> Vec<String> {
         let adds_rule = adds.rule && self.accepts_the_rule();
         let rule = match self.effect() {
@@ -208,8 +208,9 @@ impl<'a> JobSpec<'a> {
         rule.into_iter().chain(backoff).collect()
     }
 
-    /// Returns the warning about the time before the Job replaces preempted pods, if it is long: without a back-off for
-    /// each index, the failures of all pods are counted together, also those that a rule ignores.
+    /// Returns the warning that the Job waits long before it replaces preempted pods; `None` if the time is short. Without
+    /// `backoffLimitPerIndex`, the failures of all pods lengthen it, also those that a rule ignores. Parameters as for
+    /// [`warnings`](Self::warnings).
     fn long_backoff(&self, path: &str, indexed: bool) -> Option<String> {
         let size = self.size();
         let doublings = u32::try_from(size.saturating_sub(1)).unwrap_or(0).min(6);
@@ -226,8 +227,8 @@ impl<'a> JobSpec<'a> {
         ))
     }
 
-    /// Returns the warning that the rule with this index does something else with a preempted pod than to ignore it. `matched` says what
-    /// the rule matches, `fix` what to do.
+    /// Returns the warning that the rule with this index of the Job's `podFailurePolicy` matches a preempted pod and does not ignore it.
+    /// `matched` says what the rule matches, `fix` what the user can do.
     fn other_action(&self, path: &str, index: usize, matched: &str, fix: &str) -> String {
         let action = self.rules().get(index).map(|rule| shorten(&rule.action)).unwrap_or_default();
         let effect = match &*action {
@@ -238,7 +239,7 @@ impl<'a> JobSpec<'a> {
         format!("{path}.podFailurePolicy.rules[{index}]: {action} matches {matched}, so {effect}: {fix}")
     }
 
-    /// Returns what the first rule that matches a preempted pod does with it.
+    /// Returns what the Job's `podFailurePolicy` does with a preempted pod: the first rule that matches it decides.
     fn effect(&self) -> Effect {
         for (index, rule) in self.rules().iter().enumerate() {
             let ignores = &*rule.action == "Ignore";
@@ -257,7 +258,7 @@ impl<'a> JobSpec<'a> {
         self.pod_failure_policy.as_ref().and_then(|policy| policy.rules.as_deref()).unwrap_or_default()
     }
 
-    /// Returns true if the completion mode is `Indexed`; `by_default` is the answer for a Job without one.
+    /// Returns true if the Job's completion mode is `Indexed`; returns `by_default` for a Job without a completion mode.
     fn is_indexed(&self, by_default: bool) -> bool {
         self.completion_mode.as_deref().map_or(by_default, |mode| mode == "Indexed")
     }
@@ -283,7 +284,8 @@ impl<'a> JobSpec<'a> {
     }
 }
 
-/// Returns the spec of the Job that a template belongs to, one of these specs; `None` if its kind has none, or if it cannot be read.
+/// Returns that Job spec among `specs`, the Job specs in an owner, which contains the pod template `template`; `None` if none does, or if
+/// it cannot be read.
 pub fn of_template<'a, J: Json<'a>>(specs: &[FieldPlace<J>], template: &Grouped<J>) -> Option<JobSpec<'a>> {
     specs.iter().find(|spec| template.place.path.starts_with(&spec.path))?.value?.read()
 }

@@ -133,12 +133,13 @@ impl OwnerKind {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// Returns how the API serves this kind in `version`, for requests to the API server.
+    /// Returns group, version, kind and plural name of this kind in `version`, for requests to the API server.
     pub fn resource(&self, version: &str) -> ApiResource {
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(self.group, version, self.kind), self.plural)
     }
 
-    /// Returns true if these labels identify an owner of this kind, regardless of the pod's controller.
+    /// Returns true if the labels of a pod name an owner of this kind, whatever the pod's controller is. `label` returns the value of a
+    /// label.
     pub fn is_identified_by<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         let given = |key: &str| label(key).filter(|value| !value.is_empty());
         match self.owner_link {
@@ -150,23 +151,25 @@ impl OwnerKind {
         }
     }
 
-    /// Returns true if PodGroups are created for this kind: it has pods itself.
+    /// Returns true if Giveway creates PodGroups for owners of this kind; false if they have no pods themselves and create an object of
+    /// another kind in the table, as a TrainJob does.
     pub fn has_groups(&self) -> bool {
         !matches!(self.owner_link, OwnerLink::ByChild(_))
     }
 }
 
-/// Returns the kind of this name in this API group; `None` if the table does not contain it.
+/// Returns the row of the table of kinds for the kind `kind` in the API group `group`; `None` if there is none.
 pub fn of(group: &str, kind: &str) -> Option<&'static OwnerKind> {
     KINDS.iter().find(|row| row.group == group && row.kind == kind)
 }
 
-/// Returns the kind of this `apiVersion`, in any version; `None` if the table does not contain it.
+/// Returns the row of the table of kinds for this kind and the API group in `api_version`, whatever the version is; `None` if there is
+/// none.
 pub fn of_version(api_version: &str, kind: &str) -> Option<&'static OwnerKind> {
     of(api_version.rsplit_once('/').map_or("", |(group, _)| group), kind)
 }
 
-/// Returns the kind with this resource; `None` if the table does not contain it.
+/// Returns the row of the table of kinds for the resource `plural` (such as `jobs`) in the API group `group`; `None` if there is none.
 pub fn of_resource(group: &str, plural: &str) -> Option<&'static OwnerKind> {
     KINDS.iter().find(|row| row.group == group && row.plural == plural)
 }
@@ -177,7 +180,7 @@ pub fn is_creation_failure(reason: &str) -> bool {
     reason.starts_with("Failed") && reason.contains("Create")
 }
 
-/// Returns true if a row reads this label of a pod.
+/// Returns true if a row of the table of kinds identifies owners or replicas by this label of a pod.
 pub fn reads_label(key: &str) -> bool {
     KINDS.iter().any(|row| {
         let links = match row.owner_link {

@@ -2,8 +2,8 @@
 
 use crate::keys::MAX_GROUP_NAME;
 
-/// Returns the owner's name and what tells the replica, with dashes between them. A name that is too long for a label ends with eight
-/// hexadecimal digits that depend on all of it.
+/// Returns the name of the PodGroup that is created for an owner, or for one replica of it: the owner's name and the values that identify
+/// the replica (empty: all pods are one group), with dashes between them. A name that is too long for a label is cut and ends with a hash.
 pub fn of(owner: &str, replica: &[String]) -> String {
     let mut name = owner.to_owned();
     for part in replica {

@@ -57,10 +57,11 @@ pub struct PodOrigin {
 )]
 pub struct OriginError;
 
-/// Returns the origin of a complete pod.
+/// Returns the owner of a pod, and the group that follows from it, according to the table of kinds. A controller whose kind is not in
+/// the table is the owner too.
 ///
 /// # Errors
-/// No row matches, and the pod has no controller.
+/// No row of the table identifies an owner, and the pod has no controller.
 pub fn of_pod(pod: &Pod) -> Result<PodOrigin, OriginError> {
     let owner = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
     let controller = owner.map(|owner| Controller {
@@ -73,10 +74,11 @@ pub fn of_pod(pod: &Pod) -> Result<PodOrigin, OriginError> {
     of(&PodFacts { name: pod.metadata.name.as_deref(), label, controller })
 }
 
-/// Returns the origin of a pod.
+/// Returns the owner of the pod with these fields, and the group that follows from it, according to the table of kinds. A controller
+/// whose kind is not in the table is the owner too.
 ///
 /// # Errors
-/// No row matches, and the pod has no controller.
+/// No row of the table identifies an owner, and the pod has no controller.
 pub fn of<'a, L: Fn(&str) -> Option<&'a str>>(pod: &PodFacts<'a, L>) -> Result<PodOrigin, OriginError> {
     if let Some(found) = KINDS.iter().find_map(|row| by_row(row, pod)) {
         return Ok(found);
@@ -93,7 +95,7 @@ pub fn of<'a, L: Fn(&str) -> Option<&'a str>>(pod: &PodFacts<'a, L>) -> Result<P
     })
 }
 
-/// Returns the origin of a pod if its labels or its controller identify an owner of this kind.
+/// Returns the owner of a pod and its group if the pod's labels or controller identify an owner of the kind `row`; otherwise `None`.
 fn by_row<'a, L: Fn(&str) -> Option<&'a str>>(row: &'static OwnerKind, pod: &PodFacts<'a, L>) -> Option<PodOrigin> {
     let given = |key: &str| (pod.label)(key).filter(|value| !value.is_empty());
     let own = pod.controller.filter(|c| of_version(c.api_version, c.kind).is_some_and(|kind| kind == row));
@@ -127,8 +129,8 @@ fn by_row<'a, L: Fn(&str) -> Option<&'a str>>(row: &'static OwnerKind, pod: &Pod
     })
 }
 
-/// Returns true if the `apiVersion` has a valid version: the pod's creator writes it, and it becomes part of a request
-/// path.
+/// Returns true if the version in `api_version` has only lower-case letters and digits and begins with `v`. The pod's creator
+/// writes it, and it becomes part of a request path.
 fn is_plain(api_version: &str) -> bool {
     let version = api_version.rsplit_once('/').map_or(api_version, |(_, version)| version);
     version.starts_with('v') && version.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())

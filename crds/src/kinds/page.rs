@@ -14,7 +14,7 @@ pub fn page() -> String {
             "| {} `{}` | {} | {} | {} |",
             row.kind,
             row.api_version(),
-            unit(row),
+            pods_of_one_group(row),
             group_name(row),
             size(row.size)
         );
@@ -25,7 +25,7 @@ pub fn page() -> String {
         if !row.note.is_empty() {
             let _ = write!(page, " {}", row.note);
         }
-        row.traps.iter().for_each(|trap| page.push_str(&trapped(trap)));
+        row.traps.iter().for_each(|trap| page.push_str(&rejected_setting(trap)));
         let templates: Vec<String> = row.templates.iter().map(|path| format!("`{path}`")).collect();
         let _ = writeln!(page, " Admission copies the label into {}.", templates.join(" and "));
     }
@@ -33,8 +33,8 @@ pub fn page() -> String {
     page
 }
 
-/// Returns which pods of an owner form one PodGroup.
-fn unit(row: &OwnerKind) -> &'static str {
+/// Returns the phrase that says which pods of an owner of this kind form one PodGroup, for the page.
+fn pods_of_one_group(row: &OwnerKind) -> &'static str {
     match (row.owner_link, row.replica.len()) {
         (OwnerLink::ByChild(_), _) => "as for the object that it creates",
         (_, 0) => "all pods",
@@ -53,7 +53,7 @@ fn group_name(row: &OwnerKind) -> String {
     format!("`{}`", parts.join("-"))
 }
 
-/// Returns the clause that says how pods identify their owner: by their controller, or by labels.
+/// Returns the clause that says how pods identify an owner of this kind, by their controller or by labels, for the page.
 fn owner_link(row: &OwnerKind) -> String {
     match row.owner_link {
         OwnerLink::ByController => "its pods have it as their controller.".to_owned(),
@@ -66,8 +66,8 @@ fn owner_link(row: &OwnerKind) -> String {
     }
 }
 
-/// Returns what is rejected for a gang, and why, as sentences.
-fn trapped(trap: &Trap) -> String {
+/// Returns the sentences that say which setting of an owner is rejected for a gang, and why, for the page.
+fn rejected_setting(trap: &Trap) -> String {
     match trap {
         Trap::Value { field, value, instead, .. } => format!(
             " `{field}: {value}` is rejected for a gang: each pod would wait until the one before it is ready, which no gated pod is. \
@@ -83,7 +83,7 @@ fn trapped(trap: &Trap) -> String {
     }
 }
 
-/// Returns which fields of the owner determine `minCount`.
+/// Returns the phrase that says which fields of an owner determine `minCount` of its PodGroup, for the page.
 fn size(size: Size) -> String {
     let dotted = |pointer: &str| pointer.trim_start_matches('/').replace('/', ".");
     match size {

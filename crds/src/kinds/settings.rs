@@ -17,12 +17,12 @@ pub struct SettingError {
     pub fix: &'static str,
 }
 
-/// Creates the error of a label or annotation with this value; `fix` says which values are valid.
+/// Creates the error for a label or annotation (`field`: its path) with an invalid value; `fix` says which values are valid.
 fn invalid(field: String, value: &str, fix: &'static str) -> SettingError {
     SettingError { field, value: shorten(value).into_owned(), fix }
 }
 
-/// Parses the label [`LABEL_GANG`]; `None` if it is not set.
+/// Parses the value of the label [`LABEL_GANG`], which is `None` if the label is missing; then the result is `None`.
 ///
 /// # Errors
 /// A value other than `true` and `false`.
@@ -38,7 +38,7 @@ pub fn gang(label: Option<&str>) -> Result<Option<bool>, SettingError> {
     }
 }
 
-/// Parses the annotation [`ANNOTATION_MIN_COUNT`]; `None` if it is not set.
+/// Parses the value of the annotation [`ANNOTATION_MIN_COUNT`], which is `None` if it is missing; then the result is `None`.
 ///
 /// # Errors
 /// The value is not a whole number from 1 to 2147483647.
@@ -53,8 +53,8 @@ pub fn min_count(annotation: Option<&str>) -> Result<Option<i32>, SettingError> 
     }
 }
 
-/// Parses the annotation [`ANNOTATION_DISRUPTION_MODE`]; the default is `PodGroup`: all pods of a gang are disrupted
-/// together.
+/// Parses the value of the annotation [`ANNOTATION_DISRUPTION_MODE`]. The result for a missing annotation (`None`) is
+/// `PodGroup`: all pods of a gang are disrupted together.
 ///
 /// # Errors
 /// A value other than `Pod` and `PodGroup`.

@@ -77,18 +77,19 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    /// Returns sizes with the same number of pods, `start`, for every group of the owner.
+    /// Returns the sizes of an owner whose groups each start `start` pods together.
     pub fn every(start: i32) -> Self {
         Self::Every(Fields::starting(start.into()))
     }
 
-    /// Returns the group size in the pod's annotation, if its kind has one; an invalid number counts as not set.
+    /// Returns the group size in the annotation that pods of owners of this kind have for it; `None` if the kind has no such annotation, or
+    /// the pod's is missing or invalid. `annotation` returns the value of an annotation.
     pub fn of_pod<'a>(row: &OwnerKind, annotation: impl Fn(&str) -> Option<&'a str>) -> Option<i32> {
         annotation(row.size_of_pod?)?.parse().ok().filter(|size| *size > 0)
     }
 
-    /// Returns the sizes for an owner of this kind, limited to the range of a count; 0 means that it asks for no pods
-    /// now.
+    /// Returns how many pods start together in each group of this owner, according to its fields. A size of 0 means that the
+    /// owner asks for no pods now.
     pub fn of(row: &OwnerKind, owner: &Value) -> Self {
         match row.size {
             Size::ReplicatedJobs => {
@@ -109,9 +110,9 @@ impl Sizes {
         }
     }
 
-    /// Returns the size of the group with this replica. `asked` is the annotation, which may lower it: an owner with
-    /// groups of several sizes has one annotation for all of them. `None` if the owner asks for no pods now, or has no
-    /// such replica.
+    /// Returns the size of one group of the owner; `replica` has the values that identify its replica. `asked` is the size in the
+    /// annotation, which can only lower it: an owner with groups of several sizes has one annotation for all of them.
+    /// `None` if the owner asks for no pods now, or has no such replica.
     pub fn of_group(&self, replica: &[String], asked: Option<i32>) -> Option<GroupSize> {
         let fields = match self {
             Self::Every(fields) => *fields,
@@ -124,8 +125,8 @@ impl Sizes {
     }
 }
 
-/// Returns the size for a Job's spec, 1 if not set. Indexes that have failed permanently are not recreated; the status
-/// has their numbers, and counts the pods that have succeeded.
+/// Returns the size of the group of a Job with this spec and status: its parallelism (1 if not set), or its completions if
+/// these are fewer. Indexes that have failed permanently, which the status lists, are subtracted from the completions.
 fn of_job(spec: &Value, status: Option<&Value>) -> Fields {
     let failed = status.map_or(0, |status| indexes(&status["failedIndexes"]));
     let finished = status.map(|status| count(status["succeeded"].as_i64().unwrap_or(0)));
@@ -135,7 +136,7 @@ fn of_job(spec: &Value, status: Option<&Value>) -> Fields {
     Fields { completions: completions.map(count), finished, ..Fields::starting(start) }
 }
 
-/// Returns how many indexes a text such as `1,3-5` contains.
+/// Returns how many indexes a list such as `1,3-5` (the form of a Job's `failedIndexes`) contains; 0 if it is no text.
 fn indexes(text: &Value) -> i64 {
     let number = |text: &str| text.trim().parse::<u32>().ok().map(i64::from);
     let parts = text.as_str().unwrap_or_default().split(',').map(|part| match part.split_once('-') {
@@ -145,8 +146,8 @@ fn indexes(text: &Value) -> i64 {
     parts.fold(0, i64::saturating_add)
 }
 
-/// Returns the sum of the replicas of all specs below `path`. `late` is a field, a value and the name of a spec that
-/// is not counted if the field has the value.
+/// Returns the sum of `replicas` of all items of the map at `path`, such as the replica specs of a PyTorchJob. `late` is the path of
+/// a field, a value, and the key of an item that is not counted if the field has that value.
 fn replicas(owner: &Value, path: &str, late: Option<(&str, &str, &str)>) -> i64 {
     let comes_late = |name: &str| {
         late.is_some_and(|(field, value, key)| {
@@ -158,7 +159,7 @@ fn replicas(owner: &Value, path: &str, late: Option<(&str, &str, &str)>) -> i64 
     counted.fold(0, |sum, (_, spec)| sum.saturating_add(spec["replicas"].as_i64().unwrap_or(1).max(0)))
 }
 
-/// Returns the size for a RayCluster: the head, and of each group of workers as many as Ray needs to start:
+/// Returns the size of the group of a RayCluster with this spec: the head, and of each group of workers as many as Ray needs to start:
 /// `minReplicas` with its autoscaler, otherwise `replicas`, and at most `maxReplicas`; each replica has `numOfHosts`
 /// pods. The autoscaler may add more later.
 fn ray(spec: &Value) -> Fields {

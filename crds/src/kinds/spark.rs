@@ -6,12 +6,12 @@ use crate::brief::shorten;
 /// Label that Spark writes on its pods.
 pub const LABEL_ROLE: &str = "spark-role";
 
-/// Returns true if this value of the label [`LABEL_ROLE`] is that of a driver.
+/// Returns true if a pod with this value of the label [`LABEL_ROLE`] is the driver of a Spark application.
 pub fn is_driver(role: Option<&str>) -> bool {
     role == Some("driver")
 }
 
-/// Returns the warning for the creator of a driver that is a member of this gang.
+/// Returns the warning for the creator of a Spark driver that is a member of the gang with this name.
 pub fn warning(group: &str) -> String {
     format!(
         "metadata.labels[{LABEL_ROLE}]: \"driver\": the driver creates its executors after it has started: if minCount of pod \

@@ -16,15 +16,15 @@ pub struct Grouped<J> {
     pub min_count: Option<i32>,
 }
 
-/// Returns the templates whose pods are members of a group. `wanted` is true if templates that state nothing become
-/// members of the owner's gang.
+/// Returns those pod templates of an owner of the kind `row` whose pods are members of a group: at most [`MOST`]. `wanted` is
+/// true if templates without a group label become part of the owner's gang; `asked` has the settings of that gang.
 pub fn grouped<'a, J: Json<'a>>(row: &OwnerKind, owner: J, wanted: bool, asked: &GangSettings) -> Vec<Grouped<J>> {
     let places = row.templates.iter().flat_map(|pattern| places(owner, pattern)).take(MOST);
     places.filter_map(|place| group_of(place, wanted, asked)).collect()
 }
 
-/// Returns the PodGroup that a pod template asks for; `None` if its label says that it is not part of a gang.
-/// `wanted` is the answer for a template without the label.
+/// Returns the pod template whose metadata is at `place` if its pods are members of a group: it names a group, or is part of
+/// the owner's gang; otherwise `None`. `wanted` is true if a template without the gang label is part of it.
 fn group_of<'a, J: Json<'a>>(place: FieldPlace<J>, wanted: bool, asked: &GangSettings) -> Option<Grouped<J>> {
     let text = |map: &str, key: &str| place.at(&[map, key])?.read::<Text<'a>>();
     let is_gang = ![LABEL_POD_GROUP, LABEL_WORKLOAD].iter().any(|key| text("labels", key).is_some());

@@ -20,18 +20,19 @@ pub struct Obstacle {
 }
 
 impl Obstacle {
-    /// Returns the error in the form of the API server's own.
+    /// Returns the message for a rejected owner with this setting, in the form of the API server's own errors.
     pub fn refusal(&self) -> String {
         format!("{}: Invalid value: {:?}: {}", self.field, self.value, self.detail)
     }
 
-    /// Returns the warning for an owner of this kind that is stored already and keeps the setting.
+    /// Returns the warning for an owner of this kind (such as `StatefulSet`) that is stored already with this setting.
     pub fn warning(&self, kind: &str) -> String {
         format!("{}: {:?}: the gang of this {kind} does not start: {}", self.field, self.value, self.detail)
     }
 }
 
-/// Returns the first setting with which a gang of these templates never starts; `None` if there is none. A gang of one pod always can.
+/// Returns the first setting of an owner with which a gang of these pod templates never starts; `None` if there is none. A gang of one pod
+/// can always start.
 pub fn obstacle<'a, J: Json<'a>>(row: &OwnerKind, owner: J, templates: &[Grouped<J>]) -> Option<Obstacle> {
     let gangs: Vec<_> = templates.iter().filter(|each| each.is_gang && each.min_count != Some(1)).collect();
     row.traps.iter().find_map(|trap| match trap {
@@ -70,8 +71,9 @@ pub fn obstacle<'a, J: Json<'a>>(row: &OwnerKind, owner: J, templates: &[Grouped
     })
 }
 
-/// Returns how many pods a group of each of these templates has, as far as the table knows where that is written; otherwise the
-/// maximum. The owner is read once for all of them: a user may write hundreds of templates, and megabytes.
+/// Returns, for each of these pod templates, how many pods its group has according to the owner's fields, or the largest number if the
+/// table of kinds does not say where that is written. The owner is read once for all of them: it may have hundreds of templates, and
+/// megabytes.
 fn sizes_of<'a, J: Json<'a>>(row: &OwnerKind, owner: J, templates: &[&Grouped<J>]) -> Vec<i64> {
     if let Size::Field { path, default } = row.size {
         let size = fields::value(owner, &path.trim_start_matches('/').replace('/', ".")).unwrap_or(default);

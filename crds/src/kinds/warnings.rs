@@ -11,7 +11,8 @@ use crate::wording::counted;
 /// Maximum number of warnings about one owner, which may have hundreds of Jobs.
 const MOST_WARNINGS: usize = 8;
 
-/// Returns the warnings for an owner with these templates. `adds` states what admission adds to Jobs that permit it.
+/// Returns the warnings for the creator of an owner, of whose pod templates `templates` belong to groups: settings that let the gang
+/// start, but may surprise. `known` are the PriorityClasses of the cluster; `adds` says what admission adds to Jobs that permit it.
 pub fn warnings<'a, J: Json<'a>>(
     row: &OwnerKind,
     owner: J,
@@ -26,7 +27,7 @@ pub fn warnings<'a, J: Json<'a>>(
     classes.into_iter().chain(jobs).chain(launcher).chain(deadlines).take(MOST_WARNINGS).collect()
 }
 
-/// Returns the warnings about the Jobs whose pods are members of a group.
+/// Returns the warnings about the Job specs in an owner whose pods are members of a group.
 fn of_jobs<'a, J: Json<'a>>(row: &OwnerKind, owner: J, templates: &[Grouped<J>], adds: Additions) -> Vec<String> {
     let Some(kind) = row.jobs else { return Vec::new() };
     let specs = places(owner, kind.specs).into_iter();
@@ -58,7 +59,7 @@ fn of_launcher<'a, J: Json<'a>>(
     })
 }
 
-/// Returns the warnings about times that are counted while the pods are gated.
+/// Returns the warnings about deadlines in an owner that run already while its pods are gated.
 fn of_deadlines<'a, J: Json<'a>>(row: &OwnerKind, owner: J, templates: &[Grouped<J>]) -> Vec<String> {
     let kind = if row.jobs.is_some() { "Job" } else { row.kind };
     let mut warnings = Vec::new();

@@ -46,7 +46,8 @@ impl NativeGroup {
     }
 }
 
-/// Reads `{single: {}}`, `{all: {}}`, `Pod` and `PodGroup`. An unknown mode counts as whole-group disruption.
+/// Deserializes the disruption mode of a native PodGroup: `{single: {}}` or `{all: {}}`, in v1alpha2 `Pod` or `PodGroup`. An unknown mode
+/// counts as whole-group disruption.
 fn mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DisruptionMode, D::Error> {
     let single = match Value::deserialize(deserializer)? {
         Value::Null => true,

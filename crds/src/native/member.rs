@@ -24,7 +24,7 @@ impl From<Pod> for MemberPod {
     }
 }
 
-/// Returns the name of the native group in `spec.schedulingGroup` of a pod as JSON; `None` if the pod names none.
+/// Returns the name of the native group in `spec.schedulingGroup` of `pod`, a pod as JSON; `None` if it names none.
 pub fn group_of(pod: &Value) -> Option<&str> {
     pod.pointer("/spec/schedulingGroup/podGroupName")?.as_str().filter(|name| !name.is_empty())
 }
@@ -48,15 +48,11 @@ struct SchedulingGroup {
 }
 
 impl MemberPod {
-    /// Decodes a pod from JSON.
-    ///
-    /// # Errors
-    /// The text is no pod.
-    // Inline, so that a program that decodes pods elsewhere has the code once.
-    /// Reads a pod, with the native group that it names, from its JSON text.
+    /// Decodes a pod, with the native group that it names, from its JSON text.
     ///
     /// # Errors
     /// The text is not a pod.
+    // Inline, so that a program that decodes pods elsewhere has the code once.
     #[inline]
     pub fn from_text(text: &str) -> Result<Self, serde_json::Error> {
         let pod = serde_json::from_str(text)?;

@@ -21,12 +21,14 @@ pub const PLURAL: &str = "podgroups";
 /// Prefix of the names of native groups, among groups of both sorts.
 const PREFIX: &str = "scheduling.k8s.io/";
 
-/// Returns the name by which Giveway distinguishes a native group from its own ones: `scheduling.k8s.io/NAME`.
+/// Returns the name under which Giveway refers to the native group `name`, to distinguish it from its own PodGroups:
+/// `scheduling.k8s.io/NAME`.
 pub fn key_name(name: &str) -> String {
     format!("{PREFIX}{name}")
 }
 
-/// Returns the name that a native group has itself, from the form of [`key_name`]; `None` for a PodGroup of Giveway.
+/// Returns the object name of a native group from its name in the form of [`key_name`]; `None` if that is the name of a PodGroup of
+/// Giveway.
 pub fn own_name(key_name: &str) -> Option<&str> {
     key_name.strip_prefix(PREFIX)
 }

@@ -3,8 +3,8 @@
 use super::{GROUP, KIND, PLURAL};
 use kube::core::{ApiResource, GroupVersionKind};
 
-/// Returns those of the served versions in which native PodGroups may be requested, the best first. Others were never served for groups, or
-/// cannot be read.
+/// Returns those of the `served` API versions in which native PodGroups may be requested, the most stable and newest first. The others were
+/// never served for PodGroups, or Giveway cannot read them.
 pub fn by_preference<S: AsRef<str>>(served: &[S]) -> Vec<&str> {
     let mut known: Vec<(Rank, &str)> =
         served.iter().filter_map(|version| Some((rank(version.as_ref())?, version.as_ref()))).collect();
@@ -12,15 +12,16 @@ pub fn by_preference<S: AsRef<str>>(served: &[S]) -> Vec<&str> {
     known.into_iter().map(|(_, version)| version).collect()
 }
 
-/// Returns how the API serves native PodGroups in this version, for requests to the API server.
+/// Returns group, version, kind and plural name of native PodGroups in this version, for requests to the API server.
 pub fn resource(version: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(GROUP, version, KIND), PLURAL)
 }
 
-/// Returns how the API serves native PodGroups in the best version that the API server has; `None` if it serves none.
+/// Returns group, version, kind and plural name of native PodGroups in the most stable and newest version that the API server serves and
+/// Giveway can read; `None` if it serves none.
 ///
 /// # Errors
-/// The API server does not say.
+/// The API server does not answer which versions it serves.
 #[cfg(feature = "client")]
 pub async fn served(client: &kube::Client) -> Result<Option<ApiResource>, kube::Error> {
     let groups = client.list_api_groups().await?.groups;

@@ -15,13 +15,13 @@ pub fn counted<N: TryInto<i64>>(count: N, singular: &str, plural: &str) -> Strin
     format!("{count} {}", agree(count, singular, plural))
 }
 
-/// Returns `1 pod`, `2 pods` and so on.
+/// Returns this number of pods in words: `1 pod`, `2 pods` and so on.
 pub fn pods<N: TryInto<i64>>(count: N) -> String {
     counted(count, "pod", "pods")
 }
 
-/// Returns a part of a total, with the phrase that agrees with the part: `1 of 2 pods is`, `2 of 2 pods are`. With a total of 1 it is
-/// singular: `0 of 1 pod is`.
+/// Returns "PART of TOTAL NOUN VERB", such as `1 of 2 pods is`, `2 of 2 pods are` or `0 of 1 pod is`. `noun` and `verb` have singular and
+/// plural: the noun agrees with the total; the verb is plural for a part of 2 or more, and for 0 of 2 or more.
 pub fn part_of<N: TryInto<i64>, T: TryInto<i64>>(part: N, total: T, noun: (&str, &str), verb: (&str, &str)) -> String {
     let (part, total) = (part.try_into().unwrap_or(i64::MAX), total.try_into().unwrap_or(i64::MAX));
     let agrees_with = if total == 1 { total } else { part };

@@ -8,28 +8,30 @@ use crate::mode::{KEY, Mode, UnknownMode};
 use crate::object_key::ObjectKey;
 use crate::plan::StoredDomain;
 
-/// Reason `Evicting`, on the preemptor: the rehearsal of a plan has succeeded. A plan with evictions has a victim and a member.
+/// Message of the event with reason `Evicting`, on the preemptor: the rehearsal of a plan has succeeded. A plan with evictions has a victim
+/// and a member.
 pub fn evicting(victims: usize, members: usize) -> String {
     format!("Evicting {}, so that {}.", pods(victims), counted(members, "pod fits", "pods fit"))
 }
 
-/// Reason `Ungating`, on the preemptor: the members fit now. A plan has a member.
+/// Message of the event with reason `Ungating`, on the preemptor: the members fit now. A plan has a member.
 pub fn members_start(members: usize, domain: Option<&StoredDomain>) -> String {
     let (fit, start) = (counted(members, "pod fits", "pods fit"), agree(members, "starts", "start"));
     format!("{fit}{} and {start}.", within(domain))
 }
 
-/// On gated pods of a PodGroup and on their owner: why the PodGroup is pending. `why` is the message of its condition.
+/// Message of an event on gated pods of the PodGroup `group` and on their owner: why the PodGroup is pending. `why` is the message of the
+/// PodGroup's condition.
 pub fn group_pending(group: &str, why: &str) -> String {
     format!("Pod group {group} is pending: {why}")
 }
 
-/// Reason `PodGroupNotFound`, on a pod of a gang by label: its PodGroup could not be created.
+/// Message of the event with reason `PodGroupNotFound`, on a pod of a gang by label: its PodGroup could not be created.
 pub fn group_not_created(group: &str, why: &str) -> String {
     format!("Pod group {group} cannot be created: {why}. The pod stays gated until its pod group exists.")
 }
 
-/// Reason `PodGroupNotFound`, on a pod that names a template which does not exist.
+/// Message of the event with reason `PodGroupNotFound`, on a pod that names a template which does not exist.
 pub fn template_not_found(group: &ObjectKey, workload: &str, template: &str) -> String {
     let ObjectKey { namespace, name } = group;
     format!(
@@ -37,24 +39,25 @@ pub fn template_not_found(group: &ObjectKey, workload: &str, template: &str) -> 
     )
 }
 
-/// Reason `PodGroupNotFound`, on a pod that names a PodGroup which does not exist.
+/// Message of the event with reason `PodGroupNotFound`, on a pod that names a PodGroup which does not exist.
 pub fn group_not_found(group: &ObjectKey) -> String {
     let ObjectKey { namespace, name } = group;
     format!("Pod group {name} does not exist in namespace {namespace}. The pod waits until that pod group is created.")
 }
 
-/// Why the PodGroup of a gang by label cannot be created: its owner does not exist.
+/// Clause that says why the PodGroup of a gang that a label requests cannot be created: the owner of its pods does not exist.
 pub fn owner_not_found(kind: &str, name: &str, namespace: &str) -> String {
     format!("{kind} {name} was not found in namespace {namespace}")
 }
 
-/// Why the PodGroup of a gang by label cannot be created: its owner cannot be read. `why` has the words of the API server.
+/// Clause that says why the PodGroup of a gang that a label requests cannot be created: the owner of its pods cannot be read. `why` has the
+/// words of the API server.
 pub fn owner_not_read(kind: &str, name: &str, why: &str) -> String {
     format!("{kind} {name} cannot be read: {why}")
 }
 
-/// Reason `GuaranteedBudget`, on a budget that prevents a preemption: `withheld` of the `needed` members would fit only after evictions that
-/// it does not allow. `budget` is the planner's name for it.
+/// Message of the event with reason `GuaranteedBudget`, on a budget that prevents a preemption: `withheld` of the `needed` members would
+/// fit only after evictions that it does not allow. `budget` is the planner's name for it.
 pub fn budget_prevents_preemption(
     preemptor: NamedPreemptor<'_>,
     priority: i32,
@@ -68,19 +71,20 @@ pub fn budget_prevents_preemption(
     ))
 }
 
-/// Reason `EvictionRefused`, on a victim and its budgets. `why` is the answer of the API server.
+/// Message of the event with reason `EvictionRefused`, on a victim and its budgets. `why` is the answer of the API server.
 pub fn eviction_refused(pod: &ObjectKey, why: &str) -> String {
     format!("The eviction of pod {pod} was refused: {why}")
 }
 
-/// On a PodGroup in mode `PodGroup` of which kube-scheduler preempted `pod`: why the `others`, at least one, are not evicted.
+/// Message of an event on a PodGroup in mode `PodGroup` of which kube-scheduler preempted `pod`: why its other pods, `others` in number and
+/// at least one, are not evicted.
 pub fn others_not_evicted(pod: &str, others: usize, why: &str) -> String {
     let others_are = others_are(others);
     format!("kube-scheduler preempted pod {pod}. The {others_are} not evicted: {why}.")
 }
 
-/// Reason `EvictionsLimited`, on a partially scheduled gang. `limit` is the [sentence](super::conditions::progress::limit_reached) about the
-/// limit.
+/// Message of the event with reason `EvictionsLimited`, on a partially scheduled gang. `limit` is the
+/// [sentence](super::conditions::progress::limit_reached) about the limit.
 pub fn partial_gang_evicted_later(limit: Sentence) -> Sentence {
     Sentence::from("The gang is partially scheduled, and its pods are evicted later: ").then(limit)
 }
@@ -93,31 +97,32 @@ fn addon(addon: Option<NamedPreemptor<'_>>) -> Sentence {
     }
 }
 
-/// Reason `ReservedForCriticalAddon`, on a node: it has the taint. `preemptor` is `None` if its plan has ended.
+/// Message of the event with reason `ReservedForCriticalAddon`, on a node: it has the taint. `preemptor` is `None` if its plan has ended.
 pub fn node_reserved(uid: &str, preemptor: Option<NamedPreemptor<'_>>) -> Sentence {
     Sentence::from(format!("The taint CriticalAddonsOnly={uid}:NoSchedule keeps the node for "))
         .then(addon(preemptor))
         .text(" until it is bound, for ten minutes at most.")
 }
 
-/// Reason `ReservationEnded`, on a node: the taint was removed.
+/// Message of the event with reason `ReservationEnded`, on a node: the taint was removed.
 pub fn node_released(uid: &str, preemptor: Option<NamedPreemptor<'_>>) -> Sentence {
     Sentence::from(format!("The taint CriticalAddonsOnly={uid}:NoSchedule for "))
         .then(addon(preemptor))
         .text(" was removed.")
 }
 
-/// Why the ConfigMap that sets Giveway's mode is invalid: its value is unknown.
+/// Clause for [`mode_unknown`]: the ConfigMap that sets Giveway's mode is invalid, because its value is unknown.
 pub fn mode_invalid(error: &UnknownMode) -> String {
     format!("data.{KEY}: {error}")
 }
 
-/// Why the ConfigMap that sets Giveway's mode is invalid: it has no value.
+/// Clause for [`mode_unknown`]: the ConfigMap that sets Giveway's mode is invalid, because it has no value.
 pub fn mode_missing() -> String {
     format!("data.{KEY}: must be set, to enforce, observe or off")
 }
 
-/// Reason `ModeUnknown`, on the ConfigMap that sets Giveway's mode. `why` is one of the two sentences above.
+/// Message of the event with reason `ModeUnknown`, on the ConfigMap that sets Giveway's mode. `why` is [`mode_invalid`] or
+/// [`mode_missing`].
 pub fn mode_unknown(why: &str, mode: Mode) -> String {
     format!("{why}. The mode is {mode} until then.")
 }
@@ -133,7 +138,7 @@ pub enum CorrectedPod<'a> {
     NotSeen(&'a str),
 }
 
-/// Reason `BackFilled`, on a pod: annotations were set (key and value) or removed (key), at least one of them.
+/// Message of the event with reason `BackFilled`, on a pod: annotations were set (key and value) or removed (key), at least one of them.
 pub fn annotations_corrected(pod: CorrectedPod<'_>, set: &[(&str, &str)], removed: &[&str]) -> String {
     let set: Vec<String> = set.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let (set, removed) = (set.join(" and "), removed.join(" and "));
@@ -157,34 +162,35 @@ pub fn annotations_corrected(pod: CorrectedPod<'_>, set: &[(&str, &str)], remove
     }
 }
 
-/// Reason `AuthorityCreated`, on a Secret: the first certificate authority of the webhook.
+/// Message of the event with reason `AuthorityCreated`, on a Secret: the first certificate authority of the webhook.
 pub fn authority_created(why: &str) -> String {
     format!("A certificate authority was created for the webhook: {why}.")
 }
 
-/// Reason `AuthorityCreated`, on a Secret: the next certificate authority, which signs after `seconds`.
+/// Message of the event with reason `AuthorityCreated`, on a Secret: the next certificate authority, which signs after `seconds`.
 pub fn next_authority_created(why: &str, seconds: i64) -> String {
     format!(
         "A new certificate authority was created for the webhook: {why}. The operator adds it to the webhooks' caBundle, and signs certificates with it {seconds} s later, when all API servers trust it."
     )
 }
 
-/// Reason `CertificateUnusable`, on a Secret: API servers trust another certificate authority than the stored one.
+/// Message of the event with reason `CertificateUnusable`, on a Secret: API servers trust another certificate authority than the stored
+/// one.
 pub fn authority_not_trusted() -> &'static str {
     "The stored certificate authority is not in the webhooks' caBundle, so API servers do not trust it. The operator adds it there before it signs certificates with it."
 }
 
-/// Reason `AuthorityChanged`, on a Secret: the next certificate authority signs the webhook's certificates now.
+/// Message of the event with reason `AuthorityChanged`, on a Secret: the next certificate authority signs the webhook's certificates now.
 pub fn authority_signs() -> &'static str {
     "The new certificate authority signs the webhook's certificates from now on."
 }
 
-/// Reason `CertificateRenewed`, on a Secret: the webhook has a new certificate, because of `why`.
+/// Message of the event with reason `CertificateRenewed`, on a Secret: the webhook has a new certificate, because of `why`.
 pub fn certificate_renewed(why: &str) -> String {
     format!("The webhook's certificate was renewed: {why}.")
 }
 
-/// Reason `CertificateUnusable`, on a Secret: `certificate` names what it holds.
+/// Message of the event with reason `CertificateUnusable`, on a Secret: `certificate` names what it holds.
 pub fn certificate_unusable(certificate: &str, why: &str) -> String {
     format!("{certificate} cannot be used: {why}")
 }

@@ -23,14 +23,15 @@ enum SentencePart {
 }
 
 impl Sentence {
-    /// Appends text that names no object, or only what every reader may know.
+    /// Appends text that every reader may see: it names no object, or only one that all readers may know.
     #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.0.push(SentencePart::Text(text.into()));
         self
     }
 
-    /// Appends an object: `pod group NAMESPACE/NAME` in its own namespace, otherwise `a pod group of another namespace (UID …)`.
+    /// Appends an object: readers of its namespace see `pod group NAMESPACE/NAME`, and others `a pod group of another namespace (UID …)`.
+    /// `kind` is what messages call it, such as "pod group".
     #[must_use]
     pub fn object(mut self, kind: &'static str, key: &ObjectKey, uid: &str) -> Self {
         self.0.push(SentencePart::Object { kind, key: key.clone(), uid: uid.into(), first: false });
@@ -42,7 +43,7 @@ impl Sentence {
         Self(vec![SentencePart::Object { kind, key: key.clone(), uid: uid.into(), first: true }])
     }
 
-    /// Appends `text` about objects of a namespace in that namespace, otherwise the text `elsewhere`.
+    /// Appends a text of which readers who may read `namespace` see `text`, and others see `elsewhere`.
     #[must_use]
     pub fn detail(mut self, namespace: &str, text: impl Into<String>, elsewhere: impl Into<String>) -> Self {
         self.0.push(SentencePart::Detail {
@@ -65,7 +66,8 @@ impl Sentence {
         self.0.is_empty()
     }
 
-    /// Writes the sentence; objects in namespaces for which `knows` returns false are written without their names.
+    /// Writes the sentence for one reader: `knows` returns true for a namespace whose object names the reader may see. Other objects are
+    /// written without their names.
     fn write(&self, f: &mut impl fmt::Write, knows: impl Fn(&str) -> bool) -> fmt::Result {
         for part in &self.0 {
             match part {
@@ -113,7 +115,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Returns the sentence for users who may read objects of this namespace.
+    /// Returns the text of the sentence for readers of this namespace, with the names that they may know.
     pub fn render(self, sentence: &Sentence, namespace: &str) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -121,7 +123,7 @@ impl Names {
         text
     }
 
-    /// Returns true if sentences for readers of `namespace` may contain names of `other`.
+    /// Returns true if sentences for readers of `namespace` may contain names of objects in the namespace `other`.
     pub fn known(self, other: &str, namespace: &str) -> bool {
         self.across || other == namespace
     }

@@ -10,7 +10,7 @@ const HEAD: &str = "# Reference: fields of the kinds
 `kubectl explain gpg.spec`, `kubectl explain gwl.spec` and `kubectl explain gpr.spec` say the same of the version that is installed.
 ";
 
-/// Returns the page.
+/// Returns the page about the fields of Giveway's API, in Markdown.
 ///
 /// # Errors
 /// A schema cannot be written as JSON.
@@ -39,7 +39,7 @@ pub fn page() -> Result<String, String> {
     Ok(page)
 }
 
-/// Appends to `page` a table row for the field at `path`, and one for each field below it.
+/// Appends to `page` a table row for the field at `path`, which has this schema, and one for each field below it.
 fn rows(path: &str, schema: &Value, page: &mut String) {
     let description = schema["description"].as_str().unwrap_or_default();
     page.push_str(&format!(

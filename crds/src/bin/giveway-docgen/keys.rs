@@ -22,7 +22,7 @@ struct Key {
     meaning: String,
 }
 
-/// Returns the page.
+/// Returns the page about Giveway's labels, annotations and other keys, in Markdown.
 ///
 /// # Errors
 /// The sources hold no key.
@@ -39,7 +39,7 @@ pub fn page() -> Result<String, String> {
     Ok(HEAD.to_owned() + &rows.collect::<String>())
 }
 
-/// Returns the keys of `SOURCE` with their doc comments.
+/// Returns the keys (labels, annotations) that are constants in the source file `SOURCE`, with their doc comments.
 fn keys() -> Vec<Key> {
     let (mut keys, mut meaning) = (Vec::new(), String::new());
     for line in SOURCE.lines() {
@@ -57,8 +57,8 @@ fn keys() -> Vec<Key> {
     keys
 }
 
-/// Returns the sentence of a doc comment with the plain names of items instead of rustdoc links; `values` has the keys
-/// by the names of their constants.
+/// Returns a sentence of a doc comment in which each rustdoc link is replaced by the key that it names (`values`: keys by the
+/// names of their constants), or else by the plain name of the item.
 fn unlinked(sentence: &str, values: &BTreeMap<&str, &str>) -> String {
     let mut out = String::new();
     let mut rest = sentence;

@@ -1,6 +1,6 @@
 //! Text for a cell of a table.
 
-/// Returns the text as one line that neither ends the cell nor is parsed as HTML.
+/// Returns the text for a cell of a Markdown table: one line, escaped so that it neither ends the cell nor is parsed as HTML.
 pub fn cell(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
     // Text between backticks is printed unchanged.

@@ -23,7 +23,7 @@ struct Line {
     default: String,
 }
 
-/// Returns the page.
+/// Returns the page about the values of the Helm chart, in Markdown.
 ///
 /// # Errors
 /// The schema is no JSON, or a value has no comment.
@@ -62,7 +62,7 @@ pub fn page() -> Result<String, String> {
     Ok(page)
 }
 
-/// Returns the values of the chart with their comments, in the order of the file.
+/// Returns the values of the Helm chart with their comments, in the order of `values.yaml`.
 fn lines() -> Vec<Line> {
     let (mut lines, mut comment, mut path) = (Vec::<Line>::new(), String::new(), Vec::<String>::new());
     for line in VALUES.lines() {

@@ -13,8 +13,8 @@ pub enum RequestProgress {
     Provisioned,
 }
 
-/// Reasons `CapacityRequested`, `CapacityAccepted` and `CapacityProvisioned`: capacity for `members` pods is requested
-/// with the ProvisioningRequest `request`.
+/// Message of the condition with reasons `CapacityRequested`, `CapacityAccepted` and `CapacityProvisioned`: capacity for `members` pods is
+/// requested with the ProvisioningRequest `request`.
 pub fn requested(members: usize, request: &str, progress: RequestProgress) -> String {
     let pods = pods(members);
     let end = match progress {
@@ -25,8 +25,8 @@ pub fn requested(members: usize, request: &str, progress: RequestProgress) -> St
     format!("Capacity for {pods} is requested from the cluster autoscaler by ProvisioningRequest {request}{end}")
 }
 
-/// Reasons `CapacityRequested` and `CapacityProvisioned`: capacity is requested with one placeholder pod for each of
-/// the `members`, of which `bound` are bound.
+/// Message of the condition with reasons `CapacityRequested` and `CapacityProvisioned`: capacity is requested with one placeholder pod for
+/// each of the `members`, of which `bound` are bound.
 pub fn placeholders(members: usize, bound: usize) -> String {
     format!(
         "Capacity for {} is requested from the cluster autoscaler by {}, of which {} bound.",
@@ -36,17 +36,20 @@ pub fn placeholders(members: usize, bound: usize) -> String {
     )
 }
 
-/// Reason `CapacityFailed`: an attempt has failed, for the reason of one of the next two functions, and is repeated.
+/// Message of the condition with reason `CapacityFailed`: an attempt has failed, for the reason of one of the next two functions, and is
+/// repeated.
 pub fn failed(why: &str, again: k8s_openapi::jiff::Timestamp) -> String {
     format!("The cluster autoscaler did not add enough capacity: {why}. The request is repeated at {again}.")
 }
 
-/// Why an attempt with a ProvisioningRequest has failed: `why` has the words of the autoscaler.
+/// Clause for [`failed`]: the attempt to get capacity with the ProvisioningRequest `request` has failed. `why` has the words of the
+/// autoscaler.
 pub fn request_failed(request: &str, why: &str) -> String {
     format!("ProvisioningRequest {request}: {}", why.trim_end_matches('.'))
 }
 
-/// Why an attempt with placeholder pods has failed: only `bound` of the `members` placeholders were bound within `minutes`.
+/// Clause for [`failed`]: the attempt to get capacity with placeholder pods has failed, because only `bound` of the `members` placeholder
+/// pods got a node within `minutes`.
 pub fn placeholders_not_bound(bound: usize, members: usize, minutes: u64) -> String {
     let all = counted(members, "placeholder pod", "placeholder pods");
     format!("within {minutes} minutes only {bound} of {all} got a node")
@@ -73,7 +76,7 @@ pub enum NotAsked {
     ClassNotManaged,
 }
 
-/// Reason `CapacityFailed`: no capacity is requested from the cluster autoscaler, because of `why`.
+/// Message of the condition with reason `CapacityFailed`: no capacity is requested from the cluster autoscaler, because of `why`.
 pub fn not_asked(why: NotAsked) -> String {
     let why = match why {
         NotAsked::TooMany { members, limit } => format!(
@@ -91,7 +94,7 @@ pub fn not_asked(why: NotAsked) -> String {
     format!("The cluster autoscaler is not asked for capacity: {why}.")
 }
 
-/// `CapacityRequested=False`, reason `CapacityNotNeeded`: the request for capacity was withdrawn.
+/// Message of `CapacityRequested=False`, reason `CapacityNotNeeded`: the request for capacity was withdrawn.
 pub fn not_needed() -> &'static str {
     "No capacity is requested from the cluster autoscaler any more."
 }

@@ -16,13 +16,14 @@ pub struct ShortenedGrace {
     pub longest: i64,
 }
 
-/// Returns the sentence about a shortened grace period, or an empty text if it is not shortened.
+/// Returns the sentence about a victim's shortened grace period; empty for `None`, if it is not shortened.
 fn shortened(grace: Option<ShortenedGrace>) -> String {
     let words = |ShortenedGrace { own, longest }| format!(" Its grace period of {own} s is shortened to {longest} s.");
     grace.map(words).unwrap_or_default()
 }
 
-/// Written on a victim of a plan with `priority`: a whole PodGroup, or a single pod. `preemptor_priority` is the preemptor's.
+/// Message written on a victim of a plan: a whole PodGroup (`is_group`) or a single pod. `priority` is that of the victim; `grace` is set
+/// if the plan shortens its grace period.
 pub fn preempted(
     preemptor: NamedPreemptor<'_>,
     preemptor_priority: i32,
@@ -36,25 +37,27 @@ pub fn preempted(
     ))
 }
 
-/// Written on a victim of a plan for a critical add-on of this priority; `grace` is set if the victim's grace period is shortened.
+/// Message written on a victim of a plan for a critical add-on of this `priority`; `grace` is set if the plan shortens the victim's grace
+/// period.
 pub fn preempted_by_addon(addon: NamedPreemptor<'_>, priority: i32, grace: Option<ShortenedGrace>) -> Sentence {
     let grace = shortened(grace);
     addon.after(OURS.into()).text(format!(" of priority {priority}, a critical add-on that needs its capacity.{grace}"))
 }
 
-/// Written on a PodGroup in mode `PodGroup` and its pods when kube-scheduler has preempted `pod` of it, so that `others` are evicted.
+/// Message written on a PodGroup in mode `PodGroup` and its pods when `scheduler` has preempted `pod` of it, so that the other pods,
+/// `others` in number, are evicted.
 pub fn member_preempted(scheduler: &str, pod: &str, others: usize) -> String {
     let others_are = others_are(others);
     format!("{OURS}{scheduler}: it preempted pod {pod}, so the {others_are} evicted.")
 }
 
-/// Returns the subject and verb of a sentence about this number of other pods.
+/// Returns subject and verb of a sentence about this number of other pods of a PodGroup: `2 other pods of the PodGroup are`.
 pub(in crate::wording) fn others_are(count: usize) -> String {
     counted(count, "other pod of the PodGroup is", "other pods of the PodGroup are")
 }
 
-/// Written on a PodGroup in mode `PodGroup` and on its `remaining` pods that plan `plan` had not evicted when it was cancelled. They are
-/// evicted too.
+/// Message written on a PodGroup in mode `PodGroup` and on its `remaining` pods that plan `plan` had not evicted when it was cancelled.
+/// They are evicted too.
 pub fn partially_disrupted(plan: &str, group: &ObjectKey, remaining: usize) -> String {
     let pods = counted(remaining, "remaining pod is", "remaining pods are");
     format!(
@@ -86,8 +89,8 @@ pub struct PartialGangFacts<'a> {
     pub said: Option<(&'a str, &'a str)>,
 }
 
-/// Written on a gang that has been partially scheduled for too long and on its pods: `DisruptionTarget`, reason `PartiallyScheduled`, if they
-/// are evicted, and otherwise an event.
+/// Message written on a gang that has been partially scheduled for too long and on its pods: `DisruptionTarget`, reason
+/// `PartiallyScheduled`, if they are evicted, and otherwise an event.
 pub fn partially_scheduled(gang: PartialGangFacts<'_>, remedy: PartialGangRemedy<'_>) -> String {
     let PartialGangFacts { seconds, bound, needed, said } = gang;
     let said = said.map(|(pod, said)| format!(" kube-scheduler says of pod {pod}: {said}")).unwrap_or_default();
@@ -104,17 +107,18 @@ pub fn partially_scheduled(gang: PartialGangFacts<'_>, remedy: PartialGangRemedy
     format!("The gang has been partially scheduled for {seconds} s: {are} bound. {what}{said}")
 }
 
-/// The plan of a PodGroup is cancelled, because kube-scheduler has preempted one of its pods.
+/// Message of a plan of a PodGroup that was cancelled because kube-scheduler has preempted one of the PodGroup's pods.
 pub fn own_plan_ends_for_scheduler() -> &'static str {
     "kube-scheduler preempted a pod of the PodGroup, so all its pods are evicted."
 }
 
-/// The plan of a PodGroup is cancelled, because it is a victim of another plan.
+/// Message of a plan of a PodGroup that was cancelled because the PodGroup is a victim of another plan.
 pub fn own_plan_ends_for_plan() -> &'static str {
     "The PodGroup is preempted, so all its pods are evicted."
 }
 
-/// The last message of a departure whose pods, `total` in number, have all terminated. A departure without pods has another end.
+/// Last message of a departure (the eviction of a PodGroup's pods without a preemptor) whose pods, `total` in number and not 0, have all
+/// terminated.
 pub fn no_pod_left(total: usize) -> String {
     match total {
         1 => "The pod that this Preemption evicts has terminated.".to_owned(),
@@ -122,52 +126,57 @@ pub fn no_pod_left(total: usize) -> String {
     }
 }
 
-/// The end of a departure whose pods are evicted by another one, which is also the end of one without pods.
+/// Last message of a departure (the eviction of a PodGroup's pods without a preemptor) whose pods are all evicted by another departure;
+/// also of one without pods.
 pub fn evicted_by_another() -> &'static str {
     "Another Preemption evicts the pods of this one."
 }
 
-/// The end of a departure whose `Preemption` was deleted before it evicted a pod.
+/// Last message of a departure (the eviction of a PodGroup's pods without a preemptor) whose `Preemption` was deleted before its first
+/// eviction.
 pub fn departure_deleted() -> &'static str {
     "The Preemption was deleted before a pod was evicted."
 }
 
-/// Returns the subject and verb of a sentence about the pods of a departure that were not evicted: `2 of 8 pods are`.
+/// Returns subject and verb of a sentence about the pods of a PodGroup that were not evicted, of `total`: `2 of 8 pods are`.
 fn left_are(remaining: usize, total: usize) -> String {
     part_of(remaining, total, ("pod", "pods"), ("is", "are"))
 }
 
-/// The end of a departure: the namespace of its pods is protected now. `remaining` of `total` pods were not evicted; `why` says what
-/// protects them.
+/// Last message of a departure (the eviction of a PodGroup's pods without a preemptor) that ended because the namespace of the pods is
+/// protected now. `remaining` of `total` pods were not evicted; `why` says what protects them.
 pub fn rest_protected(remaining: usize, total: usize, why: &str) -> String {
     format!("{} not evicted: {why}.", left_are(remaining, total))
 }
 
-/// The end of a departure: enough pods of the PodGroup are bound without further evictions. `remaining` of `total` pods were not
-/// evicted.
+/// Last message of a departure (the eviction of a PodGroup's pods without a preemptor) that ended because enough pods of the PodGroup are
+/// bound. `remaining` of `total` pods were not evicted.
 pub fn enough_bound(remaining: usize, total: usize) -> String {
     let are = left_are(remaining, total);
     format!("{are} not evicted, because the PodGroup again has as many bound pods as it needs.")
 }
 
-/// The end of a departure that has evicted no pod: evictions are switched off. `why` says by what.
+/// Last message of a departure (the eviction of a PodGroup's pods without a preemptor) that ended before its first eviction, because
+/// evictions are switched off. `why` says by what.
 pub fn departure_restrained(why: &str) -> String {
     format!("No pod was evicted: {why}.")
 }
 
-/// The end of the departure of a partially scheduled gang that has evicted no pod: another member was bound.
+/// Message for a partially scheduled gang whose pods are not evicted after all, because another member, `pod`, was bound before the first
+/// eviction.
 pub fn member_bound(pod: &ObjectKey) -> String {
     format!("No pod was evicted, because pod {pod} has been bound.")
 }
 
-/// Added to the message of a departure: the eviction of a pod was refused. The reason is shown only in the pod's namespace.
+/// Sentence added to the message about the eviction of a PodGroup's pods: the eviction of `pod` was refused and is retried. `why` is shown
+/// only in the pod's namespace.
 pub fn eviction_retried(pod: &ObjectKey, uid: &str, why: &str) -> Sentence {
     let eviction = Sentence::from("The eviction of ").object("pod", pod, uid);
     eviction.text(" was refused and is retried: ").detail(&pod.namespace, why, "it is not allowed now")
 }
 
-/// Why the eviction of a pod would violate a budget, in the words of the Eviction API, which do not agree with a count of 1: `wanted`
-/// healthy pods are needed, and `healthy` exist. `claimed` of these are evicted by plans of higher priority.
+/// Clause that says why the eviction of a pod would violate a budget, in the words of the Eviction API (which do not agree with a count of
+/// 1): `wanted` healthy pods are needed, and `healthy` exist, of which plans of higher priority evict `claimed`.
 pub fn budget_violated(budget: &str, wanted: i32, healthy: usize, claimed: usize) -> String {
     let others = match claimed {
         0 => String::new(),

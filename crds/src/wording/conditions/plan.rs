@@ -17,12 +17,12 @@ pub struct NamedPreemptor<'a> {
 }
 
 impl NamedPreemptor<'_> {
-    /// Returns what a sentence calls the preemptor: `pod group` or `pod`.
+    /// Returns what messages call this kind of preemptor: `pod group` or `pod`.
     pub(in crate::wording) fn kind(self) -> &'static str {
         if self.is_group { "pod group" } else { "pod" }
     }
 
-    /// Appends the preemptor, by kind and name, to a sentence.
+    /// Appends the preemptor, as kind and name, to a sentence.
     pub(in crate::wording) fn after(self, sentence: Sentence) -> Sentence {
         sentence.object(self.kind(), self.key, self.uid)
     }
@@ -67,7 +67,7 @@ pub struct PlanEffect<'a> {
 }
 
 impl PlanEffect<'_> {
-    /// Returns the clause that says how many victims are whole PodGroups; empty if none is.
+    /// Returns the clause that says how many whole PodGroups are among the victims of the plan; empty if none is.
     fn among_them(&self) -> String {
         match (self.whole_groups, self.victims) {
             (0, _) => String::new(),
@@ -76,8 +76,8 @@ impl PlanEffect<'_> {
         }
     }
 
-    /// Returns a sentence with the number of evictions that violate a budget, whose predicate is `singular` or `plural`; an empty string
-    /// for no violation.
+    /// Returns the sentence that says how many evictions of the plan violate a budget; `singular` and `plural` are its verb and object.
+    /// Empty if none does.
     fn violations(&self, singular: &str, plural: &str) -> String {
         match self.violations {
             0 => String::new(),
@@ -85,8 +85,8 @@ impl PlanEffect<'_> {
         }
     }
 
-    /// Returns the sentence with the least number of victims, if it is lower than that of the plan, and the plan has not ended.
-    fn necessary(&self) -> String {
+    /// Returns the sentence that says how many pods any plan has to evict at least; empty if this plan evicts no more, or has ended.
+    fn least_victims(&self) -> String {
         let is_open = self.state.in_flight() || self.state == PlanState::Observed;
         match self.least.filter(|least| is_open && *least < self.victims) {
             Some(least) => format!(" At least {} of that priority must be evicted.", pods(least)),
@@ -94,7 +94,7 @@ impl PlanEffect<'_> {
         }
     }
 
-    /// Returns the effect of a plan that is not carried out, as a clause without names.
+    /// Returns the clause that says how many pods the plan would evict for how many pods, if it were carried out. It contains no names.
     fn would_evict(&self) -> String {
         let (victims, of) = (pods(self.victims), self.among_them());
         let violations = self.violations("would violate a budget", "would violate budgets");
@@ -107,7 +107,7 @@ impl PlanEffect<'_> {
     }
 }
 
-/// Written from the moment a plan is stored: which pods it evicts for which preemptor. It is in the past for a plan that has ended, with the
+/// Message of a stored plan: how many pods it evicts for which preemptor. It is in the past tense for a plan that has ended, with the
 /// number of pods that were evicted, and in the conditional for a plan that is not carried out.
 pub fn planned(plan: PlanEffect<'_>) -> Sentence {
     let (count, are, violate) = match plan.state {
@@ -129,26 +129,29 @@ pub fn planned(plan: PlanEffect<'_>) -> Sentence {
     let members = if plan.preemptor.is_group { format!("{} of ", pods(plan.members)) } else { String::new() };
     let (highest, within) = (plan.highest_priority, within(plan.domain));
     let begin = format!("{victims}{of} of priority {highest} or less {are} evicted for {members}");
-    let end = format!(" with priority {priority}{within}.{}{violations}", plan.necessary());
+    let end = format!(" with priority {priority}{within}.{}{violations}", plan.least_victims());
     plan.preemptor.after(begin.into()).text(end)
 }
 
-/// Written for a plan that is only observed, as the message of its `Preemption` and of `Preempting`. `restraint` says why no pod is evicted.
+/// Message of the `Preemption` and of the condition `Preempting` for a plan that is stored but not carried out. `restraint`, the beginning
+/// of the message, says why no pod is evicted.
 pub fn observed(restraint: &str, plan: PlanEffect<'_>) -> Sentence {
     Sentence::from(format!("{restraint}. What would be done: ")).then(planned(plan))
 }
 
-/// `Scheduled=False`, reasons `Observing` and `EvictionsLimited`: the preemptor needs evictions that are switched off. `restraint` says why.
+/// Message of `Scheduled=False`, reasons `Observing` and `EvictionsLimited`: the preemptor needs evictions that are switched off.
+/// `restraint` says why.
 pub fn would_evict(restraint: &str, plan: PlanEffect<'_>) -> String {
     format!("{restraint}: {}", plan.would_evict())
 }
 
-/// The same for a critical add-on, in an event on its pod.
+/// Message of an event on a critical add-on: a plan would free `node` for it, but evictions are switched off. `restraint` says why.
 pub fn would_free_node(restraint: &str, plan: PlanEffect<'_>, node: &str) -> String {
     format!("{restraint}: {} Node {node} would be freed.", plan.would_evict())
 }
 
-/// Added while Giveway observes and has stored as many plans in a minute as it may (`most_per_minute`).
+/// Sentence added to the message of a pending preemptor while Giveway observes and has stored as many plans in a minute as it may
+/// (`most_per_minute`).
 pub fn observed_plan_not_stored(most_per_minute: usize) -> String {
     format!(
         "No Preemption is stored for this plan yet: Giveway stores at most {most_per_minute} per minute while it observes."

@@ -5,7 +5,7 @@ use crate::object_key::ObjectKey;
 use crate::plan::StoredDomain;
 use crate::wording::{agree, counted, pods};
 
-/// Returns the domain as in "16 pods fit in rack=r3", or an empty string if there is none.
+/// Returns the phrase about a topology domain as in "16 pods fit in rack=r3", with a space before it; empty for `None`.
 pub(in crate::wording) fn within(domain: Option<&StoredDomain>) -> String {
     domain.map(|domain| format!(" in {domain}")).unwrap_or_default()
 }
@@ -25,7 +25,7 @@ pub struct BoundMembers<'a> {
     pub domain: Option<&'a StoredDomain>,
 }
 
-/// `Scheduled`: how many members are bound. While enough are bound, or none of the others is pending for a reason that is known.
+/// Message of `Scheduled`: how many members are bound. While enough are bound, or none of the others is pending for a reason that is known.
 pub fn bound(members: BoundMembers<'_>) -> String {
     let BoundMembers { bound, ready, finished, needed, domain } = members;
     let have = counted(bound, "pod has", "pods have");
@@ -52,12 +52,12 @@ pub struct ExistingMembers {
     pub gated: usize,
 }
 
-/// `Scheduled=False`, reason `WaitingForPods`: fewer members exist than the PodGroup needs, and nothing was decided for it yet.
+/// Message of `Scheduled=False`, reason `WaitingForPods`: fewer members exist than the PodGroup needs, and nothing was decided for it yet.
 pub fn members_missing(members: ExistingMembers) -> String {
     format!("{}.", existing(members))
 }
 
-/// `Scheduled=False`, reason `WaitingForPods`: the planner found fewer members of a gang than it needs.
+/// Message of `Scheduled=False`, reason `WaitingForPods`: the planner found fewer members of a gang than it needs.
 pub fn gang_incomplete(members: ExistingMembers) -> String {
     let all = match members.needed.saturating_sub(members.finished) {
         1 => "the needed one fits".to_owned(),
@@ -95,18 +95,19 @@ fn having_finished(finished: usize) -> String {
     }
 }
 
-/// `PodGroupInitiallyScheduled=True` while fewer members are bound than the PodGroup needs, and nothing was decided for the others. `now` is
-/// the message of `Scheduled`.
+/// Message of `PodGroupInitiallyScheduled=True` while fewer members are bound than the PodGroup needs, and nothing was decided for the
+/// others. `now` is the message of `Scheduled`.
 pub fn was_scheduled(now: &str) -> String {
     format!("The PodGroup was scheduled before. Now {now}")
 }
 
-/// `PodGroupInitiallyScheduled=True` while the PodGroup is pending again. `why` is the message of `Scheduled`.
+/// Message of `PodGroupInitiallyScheduled=True` while the PodGroup is pending again. `why` is the message of `Scheduled`.
 pub fn pending_again(why: &str) -> String {
     format!("{PENDING_AGAIN} {why}")
 }
 
-/// `Scheduled=False`, reason `SchedulerError`: the PodGroup cannot be used, for example because its priority class does not exist.
+/// Message of `Scheduled=False`, reason `SchedulerError`: the PodGroup cannot be used, for example because its priority class does not
+/// exist.
 pub fn unusable(problem: &str) -> String {
     format!("The group cannot be scheduled: {problem}")
 }
@@ -122,8 +123,8 @@ pub enum DomainClaim<'a> {
     OnUnlabelledNode(&'a str),
 }
 
-/// Added to `Scheduled` and `Unschedulable`: the pods of a PodGroup can never be within one topology domain. `claims` has one pod for each
-/// domain, by name; `more` is the number of further domains, which are not named.
+/// Sentence added to `Scheduled` and `Unschedulable`: the pods of a PodGroup can never be within one topology domain. `claims` has one pod
+/// for each domain, by name; `more` is the number of further domains, which are not named.
 pub fn no_common_domain(key: &str, claims: &[(&str, DomainClaim<'_>)], more: usize) -> String {
     let claim = |(pod, claim): &(&str, DomainClaim<'_>)| match claim {
         DomainClaim::AsksFor(value) => format!("pod {pod} asks for {value} in its nodeSelector"),
@@ -151,15 +152,15 @@ pub struct OtherPriority {
 }
 
 impl OtherPriority {
-    /// Returns the priority of the members, or the lowest and the highest one if they differ.
+    /// Returns the priority of these members as text, or the lowest and the highest one if they differ.
     fn range(&self) -> String {
         let Self { low, high, .. } = self;
         if low == high { format!("{low}") } else { format!("{low} to {high}") }
     }
 }
 
-/// `PodsNotMatchingPriority=True`: pending members are below the group's priority. `remedy` is what a user can do, as the rules of
-/// [priority](crate::lending) say it.
+/// Message of `PodsNotMatchingPriority=True`: pending members are below the group's priority. `remedy` is what a user can do, as the rules
+/// of [priority](crate::lending) say it.
 pub fn pending_below_priority(members: OtherPriority, remedy: &str) -> String {
     let are = counted(members.count, "pod is", "pods are");
     let (range, asked) = (members.range(), members.asked);
@@ -168,60 +169,60 @@ pub fn pending_below_priority(members: OtherPriority, remedy: &str) -> String {
     )
 }
 
-/// `PodsNotMatchingPriority=True`: bound members are below the group's priority.
+/// Message of `PodsNotMatchingPriority=True`: bound members are below the group's priority.
 pub fn bound_below_priority(members: OtherPriority) -> String {
     let run = counted(members.count, "pod runs", "pods run");
     let (range, asked) = (members.range(), members.asked);
     format!("{run} with priority {range}, below the group's, {asked}; the lower priority counts for preemption.")
 }
 
-/// `PodsNotMatchingPriority=True`: members have a higher priority than the group, whose priority counts for them.
+/// Message of `PodsNotMatchingPriority=True`: members have a higher priority than the group, whose priority counts for them.
 pub fn above_priority(members: OtherPriority) -> String {
     let have = counted(members.count, "pod has", "pods have");
     let (range, asked) = (members.range(), members.asked);
     format!("{have} priority {range}; the group's priority {asked} counts instead.")
 }
 
-/// `PodsNotMatchingPriority=False`: the priorities of all members are the group's again.
+/// Message of `PodsNotMatchingPriority=False`: the priorities of all members are the group's again.
 pub fn priorities_match() -> &'static str {
     "All pods have the group's priority."
 }
 
-/// `DisruptionTarget=False`, reason `WaitingForPods`: the pods of a partially scheduled gang have terminated.
+/// Message of `DisruptionTarget=False`, reason `WaitingForPods`: the pods of a partially scheduled gang have terminated.
 pub fn replacements_start_together() -> &'static str {
     "All ungated pods of the gang were evicted. The pods that replace them start together."
 }
 
-/// `DisruptionTarget=False`, reason `Scheduled`: enough members are bound after a disruption.
+/// Message of `DisruptionTarget=False`, reason `Scheduled`: enough members are bound after a disruption.
 pub fn bound_again(bound: usize) -> String {
     format!("{} bound again.", counted(bound, "pod is", "pods are"))
 }
 
-/// Added to `Scheduled=False`, reason `WaitingForPods`: the only member is the driver of a Spark application.
+/// Sentence added to `Scheduled=False`, reason `WaitingForPods`: the only member is the driver of a Spark application.
 pub fn spark_driver_is_member(pod: &str) -> String {
     format!(
         "Pod {pod} is the driver of a Spark application, which creates its executors after it has started: give the executors a PodGroup of their own."
     )
 }
 
-/// Added to `Scheduled=False`, reason `WaitingForPods`: some members were created, and no other one since.
+/// Sentence added to `Scheduled=False`, reason `WaitingForPods`: some members were created, and no other one since.
 pub fn no_further_member_created() -> &'static str {
     "No other pod has been created for a minute, and no failure is reported. If the other pods are created only after one of these has started, they cannot be members of the same gang: lower minCount."
 }
 
-/// Added to `Scheduled=False`, reason `WaitingForPods`, and an event on the PodGroup: the controller could not create a member. `message` is
-/// the controller's.
+/// Sentence added to `Scheduled=False`, reason `WaitingForPods`, and an event on the PodGroup: the controller could not create a member.
+/// `message` is the controller's.
 pub fn member_not_created(controller: &str, message: &str) -> String {
     format!("{controller} could not create a pod: {message}")
 }
 
-/// `Scheduled=False`, reason `WaitingForPods`: the pods of a PodGroup belong to a newer Job than itself.
+/// Message of `Scheduled=False`, reason `WaitingForPods`: the pods of a PodGroup belong to a newer Job than itself.
 pub fn pods_of_newer_job() -> &'static str {
     "The pods belong to a newer Job than this PodGroup. They get a PodGroup of their own when the last pod of the earlier Job has terminated."
 }
 
-/// `Scheduled=False`, reason `WaitingForPods`: replacement pods wait until `running` pods of their PodGroup, which is disrupted as a
-/// whole, are terminating.
+/// Message of `Scheduled=False`, reason `WaitingForPods`: replacement pods wait until `running` pods of their PodGroup, which is disrupted
+/// as a whole, are terminating.
 pub fn replacements_wait(running: usize) -> String {
     format!(
         "All pods of the PodGroup are evicted, and {} not terminating yet. Replacement pods stay gated until all of them terminate, for at most 1m.",
@@ -229,14 +230,14 @@ pub fn replacements_wait(running: usize) -> String {
     )
 }
 
-/// `Scheduled=False`, reason `WaitingForPods`: a PodGroup may be the successor of another one, whose pods still run.
+/// Message of `Scheduled=False`, reason `WaitingForPods`: a PodGroup may be the successor of another one, whose pods still run.
 pub fn predecessor_may_be_deleted(predecessor: &ObjectKey) -> String {
     format!(
         "The owner of PodGroup {predecessor} has the same controller as the owner of this one, and may be deleted: scheduling waits for at most 10s until the pods of PodGroup {predecessor} terminate."
     )
 }
 
-/// Returns the pronoun for this number of pods.
+/// Returns what a sentence says for this number of pods mentioned before: `1` for one pod, otherwise `them`.
 pub(super) fn them(count: usize) -> &'static str {
     agree(count, "1", "them")
 }

@@ -19,12 +19,12 @@ pub struct UngatedMembers<'a> {
 }
 
 impl UngatedMembers<'_> {
-    /// Returns subject and verb: how many pods were ungated, and for which domain.
-    fn were(&self) -> String {
+    /// Returns subject and verb of a sentence: how many members were ungated, and for which topology domain.
+    fn were_ungated(&self) -> String {
         format!("{} ungated{}", counted(self.placed, "pod was", "pods were"), within(self.domain))
     }
 
-    /// Returns the sentence about other pods of the group that are bound; empty if there are none.
+    /// Returns the sentence that says how many other members of the group are bound already; empty if there are none.
     fn others(&self) -> String {
         match self.others {
             0 => String::new(),
@@ -35,46 +35,48 @@ impl UngatedMembers<'_> {
     }
 }
 
-/// Reason `Ungating`: the members were ungated, and kube-scheduler binds them.
+/// Message of the condition with reason `Ungating`: the members were ungated, and kube-scheduler binds them.
 pub fn ungated(members: UngatedMembers<'_>) -> String {
     let UngatedMembers { placed, bound, .. } = members;
-    let (were, them, others) = (members.were(), them(placed), members.others());
+    let (were, them, others) = (members.were_ungated(), them(placed), members.others());
     format!("{were}, kube-scheduler has bound {bound} of {them}.{others}")
 }
 
-/// Reason `SchedulerError`: all members were ungated, and kube-scheduler could not bind one of them. [`scheduler_says`] follows.
+/// Message of the condition with reason `SchedulerError`: all members were ungated, and kube-scheduler could not bind one of them.
+/// [`scheduler_says`] follows.
 pub fn ungated_not_bound(members: UngatedMembers<'_>) -> String {
-    let (were, are, others) = (members.were(), counted(members.bound, "is", "are"), members.others());
+    let (were, are, others) = (members.were_ungated(), counted(members.bound, "is", "are"), members.others());
     format!("{were}, {are} bound.{others}")
 }
 
-/// Reason `SchedulerError`: what kube-scheduler says about a member.
+/// Message of the condition with reason `SchedulerError`: what kube-scheduler says about a member.
 pub fn scheduler_says(said: &str) -> String {
     format!("kube-scheduler says: {said}")
 }
 
-/// Added while the plan waits for kube-scheduler, which is down.
+/// Sentence added to the message of a plan in flight while the plan waits for kube-scheduler, which is down.
 pub fn scheduler_is_down() -> &'static str {
     "The plan waits for at most ten minutes for kube-scheduler, which does not renew its Lease and may be down."
 }
 
-/// Added while the plan waits for kube-scheduler, which has made no decision.
+/// Sentence added to the message of a plan in flight while the plan waits for kube-scheduler, which has made no decision.
 pub fn scheduler_is_idle() -> &'static str {
     "The plan waits for at most ten minutes for kube-scheduler, which has decided about no pod since the pods were ungated."
 }
 
-/// Added while victims of other plans terminate on the same nodes.
+/// Sentence added to the message of a plan in flight while victims of other plans terminate on the same nodes.
 pub fn nodes_are_crowded() -> &'static str {
     "The plan waits for at most ten minutes until pods have terminated that other plans evict from the same nodes. Until then kube-scheduler has capacity for only some of the nominated pods."
 }
 
-/// Added while the plan waits for kube-scheduler, which binds this number of other pods per minute.
+/// Sentence added to the message of a plan in flight while the plan waits for kube-scheduler, which binds this number of other pods per
+/// minute.
 pub fn scheduler_is_busy(bindings_per_minute: u64) -> String {
     format!("The plan waits for kube-scheduler, which binds {} per minute.", pods(bindings_per_minute))
 }
 
-/// Reason `WaitingForPreemption`: `removed` of the `victims` have terminated, so that `placed` members will fit. A plan with evictions has
-/// a victim.
+/// Message of the condition with reason `WaitingForPreemption`: `removed` of the `victims` have terminated, so that `placed` members will
+/// fit. A plan with evictions has a victim.
 pub fn victims_terminate(placed: usize, domain: Option<&StoredDomain>, removed: usize, victims: usize) -> String {
     format!(
         "{} for capacity{}: {} terminated. {} when {} terminated.",
@@ -86,17 +88,18 @@ pub fn victims_terminate(placed: usize, domain: Option<&StoredDomain>, removed: 
     )
 }
 
-/// Added while the members fit only after the evictions of another plan.
+/// Sentence added to the message of a plan in flight while the members fit only after the evictions of another plan.
 pub fn depends_on_another_plan() -> &'static str {
     "The evictions of this plan begin when the dry run of another plan has succeeded, because the pods fit only after the evictions of that plan."
 }
 
-/// Reason `Ungating`: `placed` members fit without an eviction, and get a nomination.
+/// Message of the condition with reason `Ungating`: `placed` members fit without an eviction, and get a nomination.
 pub fn capacity_reserved(placed: usize, domain: Option<&StoredDomain>) -> String {
     format!("Capacity{} for {} is being reserved. No pod is evicted.", within(domain), pods(placed))
 }
 
-/// Reason `WaitingForTermination`: `placed` members fit when `leaving` pods have terminated that no plan evicts. `leaving` is not 0.
+/// Message of the condition with reason `WaitingForTermination`: `placed` members fit when `leaving` pods have terminated that no plan
+/// evicts. `leaving` is not 0.
 pub fn fits_after_termination(placed: usize, domain: Option<&StoredDomain>, leaving: usize) -> String {
     format!(
         "{}{} once {} been deleted. No pod is evicted.",
@@ -106,13 +109,14 @@ pub fn fits_after_termination(placed: usize, domain: Option<&StoredDomain>, leav
     )
 }
 
-/// Added while a plan or departure cannot be stored. `why` has the words of the component that rejected the last write.
+/// Sentence added to the message of a plan, or of the eviction of a PodGroup's pods, while that cannot be stored. `why` has the words of
+/// the component that rejected the last write.
 pub fn not_stored(why: &str) -> String {
     format!("No pod is evicted until the Preemption can be stored, which the operator retries. The last answer: {why}")
 }
 
-/// Reason `EvictionsLimited`, and an event: the limit of `most` evictions per minute is reached, in a namespace or in the cluster (`None`),
-/// until `at`. Readers of other namespaces do not see the name of the namespace.
+/// Message of the condition with reason `EvictionsLimited`, and an event: the limit of `most` evictions per minute is reached, in a
+/// namespace or in the cluster (`None`), until `at`. Readers of other namespaces do not see the name of the namespace.
 pub fn limit_reached(namespace: Option<&str>, most: u32, at: Timestamp) -> Sentence {
     let begin = Sentence::from("Evictions in ");
     let sentence = match namespace {

@@ -4,7 +4,8 @@ use crate::object_key::ObjectKey;
 use crate::plan::StoredDomain;
 use crate::wording::Sentence;
 
-/// Cancelled: the stored plan does not match the cluster. `why` is a sentence of this file, or one of [the end of a plan](super::plan_end).
+/// Message of a plan that has been cancelled: the stored plan does not match the cluster. `why` is a sentence of this file, or one of [the
+/// end of a plan](super::plan_end).
 pub fn not_valid(why: Sentence) -> Sentence {
     Sentence::from("An earlier leader stored this plan, which is no longer valid: ").then(why)
 }
@@ -29,22 +30,23 @@ pub fn priority_changed(now: i32, planned: i32) -> String {
     format!("the preemptor has priority {now}; the plan was made with priority {planned}.")
 }
 
-/// A placed pod does not belong to the preemptor.
+/// Why a stored plan does not match the cluster: it places `pod`, which does not belong to its preemptor.
 pub fn foreign_member(pod: &ObjectKey) -> String {
     format!("pod {pod}, which the plan places, does not belong to the preemptor.")
 }
 
-/// The preemptor must stay within one topology domain, and the plan has none.
+/// Why a stored plan does not match the cluster: the preemptor must stay within one topology domain of the label `key`, and the plan has
+/// none.
 pub fn domain_missing(key: &str) -> String {
     format!("the preemptor must stay on nodes with one value of label {key}, and the plan names no value.")
 }
 
-/// The plan is for a topology domain with another key than the preemptor's.
+/// Why a stored plan does not match the cluster: its topology domain is of another label than `key`, that of the preemptor.
 pub fn domain_of_another_key(key: &str, domain: &StoredDomain) -> String {
     format!("the preemptor must stay on nodes with one value of label {key}, and the plan is for {domain}.")
 }
 
-/// The plan is for a topology domain, and the preemptor needs none.
+/// Why a stored plan does not match the cluster: it has a topology domain, and the preemptor needs none.
 pub fn domain_not_asked_for(domain: &StoredDomain) -> String {
     format!("the plan is for {domain}, and the preemptor asks for no topology domain.")
 }
@@ -64,7 +66,7 @@ pub enum UnsoundVictim {
     OtherUnit,
 }
 
-/// A victim must not be evicted for the plan.
+/// Why a stored plan does not match the cluster: its victim `pod` must not be evicted for it.
 pub fn unsound_victim(pod: &ObjectKey, uid: &str, why: UnsoundVictim) -> Sentence {
     Sentence::default().object("pod", pod, uid).text(match why {
         UnsoundVictim::Static => " is a static pod.",
@@ -75,48 +77,49 @@ pub fn unsound_victim(pod: &ObjectKey, uid: &str, why: UnsoundVictim) -> Sentenc
     })
 }
 
-/// A PodGroup that would be disrupted as a whole has more pods than the plan lists.
+/// Why a stored plan does not match the cluster: a PodGroup that would be disrupted as a whole has more pods than the plan lists.
 pub fn group_has_grown(group: &ObjectKey, uid: &str) -> Sentence {
     Sentence::default().object("pod group", group, uid).text(" has more pods now.")
 }
 
-/// A guaranteed budget does not allow an eviction. `why` is shown only in the namespace of the victim.
+/// Why a stored plan does not match the cluster: a guaranteed budget does not allow the eviction of its victim `pod`. `why` is shown only
+/// in the namespace of the victim.
 pub fn budget_guaranteed(pod: &ObjectKey, uid: &str, why: &str) -> Sentence {
     let sentence = Sentence::default().object("pod", pod, uid).text(" has a guaranteed budget");
     sentence.detail(&pod.namespace, format!(": {why}."), " that allows no eviction.")
 }
 
-/// Cancelled: some objects of the plan are missing. `why` says which.
+/// Message of a plan that has been cancelled: some objects of the plan are missing. `why` says which.
 pub fn partially_stored(why: &str) -> String {
     format!("An earlier leader ended while it stored this plan: {why}; no pod was evicted.")
 }
 
-/// Cancelled: the earlier leader wrote no status of the plan, so that it had evicted no pod.
+/// Message of a plan that has been cancelled: the earlier leader wrote no status of the plan, so that it had evicted no pod.
 pub fn without_status() -> &'static str {
     "An earlier leader ended before it wrote the status of this plan; no pod was evicted."
 }
 
-/// Cancelled: the preemptor has two plans, and this is the older one.
+/// Message of a plan that has been cancelled: the preemptor has two plans, and this is the older one.
 pub fn older_plan() -> &'static str {
     "The preemptor of this plan has a newer plan."
 }
 
-/// Cancelled: a stored departure is of no PodGroup.
+/// Message of a plan that has been cancelled: a stored departure is of no PodGroup.
 pub fn departure_without_group() -> &'static str {
     "This Preemption names no PodGroup."
 }
 
-/// Cancelled: critical add-ons were switched off since the plan was made.
+/// Message of a plan that has been cancelled: critical add-ons were switched off since the plan was made.
 pub fn addons_switched_off() -> &'static str {
     "Giveway no longer preempts for critical add-ons."
 }
 
-/// Cancelled: the `Preemption` belongs to no plan that this leader made or resumed.
+/// Message of a plan that has been cancelled: the `Preemption` belongs to no plan that this leader made or resumed.
 pub fn unknown_plan() -> &'static str {
     "The operator did not make or resume this plan; no pod is evicted for it."
 }
 
-/// The status of a PodGroup shows a plan in flight that has ended.
+/// Message for a PodGroup whose status shows a plan in flight that has ended.
 pub fn plan_has_ended() -> &'static str {
     "The plan has ended."
 }
