@@ -22,7 +22,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Returns the name of the phase in URL paths and metrics, such as `mutate`.
+    /// Returns the name of the endpoint in URL paths and metrics, such as `mutate`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Mutate => "mutate",

@@ -75,8 +75,7 @@ pub enum Reference {
 }
 
 impl Reference {
-    /// Returns true if an object of this name can exist: names of all three kinds, and of namespaces, are DNS
-    /// subdomains.
+    /// Returns true if an object with this name and namespace can exist: both are valid DNS subdomains.
     fn is_possible(&self) -> bool {
         match self {
             Self::Class(name) => is_subdomain(name),
@@ -136,7 +135,7 @@ impl Denial {
         Self::new(422, message)
     }
 
-    /// Returns the rejection with status 500: the webhook failed.
+    /// Creates a rejection with status 500: the webhook failed.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(500, message)
     }

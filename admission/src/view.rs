@@ -97,7 +97,7 @@ impl GroupView {
         Self { gang: policy.gang.is_some(), class_name, ..Self::default() }
     }
 
-    /// Returns what the rules for pods read of this PodGroup.
+    /// Returns those fields of a PodGroup of Giveway that the rules for pods read.
     pub fn of(group: &PodGroup) -> Self {
         Self {
             priority: group.spec.priority,

@@ -122,7 +122,8 @@ pub enum Reason {
     Protected,
     /// The limit of evictions per minute is reached, or allows no eviction at all.
     EvictionsLimited,
-    /// Admission rejected a call that the pods need, for example the removal of their scheduling gate. It is rehearsed until it is accepted.
+    /// Admission rejected a call that the pods need, for example the removal of their scheduling gate. It is rehearsed until it is
+    /// accepted.
     Rejected,
     /// Plans evicted pods and their preemptors were not bound: no pod is evicted for this preemptor, or for any, for some minutes.
     CircuitBreakerOpen,
@@ -193,8 +194,9 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// Sets the condition of type `type_` in `conditions`. `lastTransitionTime` changes only if the status changes. A message that is longer
-/// than the schema allows is cut. Returns true if anything changed.
+/// Adds the condition of type `type_` to `conditions`, or changes it there. `status` true is `True`, false `False`. `generation` becomes
+/// `observedGeneration`; `now` becomes `lastTransitionTime` only if the status changes. A message that is longer than the schema
+/// allows is cut. Returns true if anything changed.
 pub fn set(
     conditions: &mut Vec<Condition>,
     type_: &str,

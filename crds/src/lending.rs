@@ -8,8 +8,8 @@
 
 use crate::priority::Classes;
 
-/// Returns the effective priority of a member, given its own and its group's: a group can lower its pod's priority, and
-/// cannot raise it.
+/// Returns the effective priority of a pod with the priority `own` in a PodGroup with the priority `group`: the lower one. A
+/// group can lower the priority of its pods, and cannot raise it.
 pub fn counting(own: i32, group: i32) -> i32 {
     own.min(group)
 }
@@ -52,7 +52,7 @@ impl<'a> RequestedPriority<'a> {
         })
     }
 
-    /// Returns the clause that says what the creator of a rejected pod can do.
+    /// Returns the clause that says what the creator of a pod can do that was rejected because its class is below the group's priority.
     fn remedy(&self, classes: &Classes) -> String {
         match self.class_name.ok_or(self.priority).map(|name| (name, self.lapsed(name, classes))) {
             Err(asked) => {
@@ -88,8 +88,8 @@ impl<'a> RequestedPriority<'a> {
         }
     }
 
-    /// Returns the warning for the creator of a pod whose class has a higher priority than its group; `None` if it has
-    /// not.
+    /// Returns the warning for the creator of a pod with the class `class_name` and `priority`: the priority is above the
+    /// group's, which counts. `None` if it is not above.
     pub fn warning(&self, class_name: &str, priority: i32) -> Option<String> {
         let Self { group, priority: asked, .. } = self;
         (priority > *asked).then(|| {

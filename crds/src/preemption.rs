@@ -238,7 +238,7 @@ impl Cutter {
         }
     }
 
-    /// Adds a placement to the current part, or starts a part if it does not fit.
+    /// Adds a placement to the current part of the plan, or to a new part if the current one would become too large.
     fn placement(&mut self, placement: &StoredPlacement) {
         let bytes = largest_size(&[&placement.pod, &placement.uid, &placement.node]);
         self.start_part_if_full(bytes);
@@ -246,8 +246,9 @@ impl Cutter {
         self.current.placements.push(placement.clone());
     }
 
-    /// Adds a victim pod to the current part, or starts a part if it does not fit. `unit` is the victim that it belongs to, a single pod or
-    /// a whole group, with the index `index` in the plan; it is repeated in each part that has pods of it.
+    /// Adds a victim pod to the current part of the plan, or to a new part if the current one would become too large. `unit` is the victim
+    /// that it belongs to, a single pod or a whole group, with the index `index` in the plan; it is repeated in each part that has pods of
+    /// it.
     fn victim(&mut self, index: usize, unit: &StoredVictim, pod: &StoredVictimPod) {
         // Any user can write the kind and the name of an owner, so they may need escapes.
         let owner = unit.owner.as_ref().and_then(|owner| serde_json::to_string(owner).ok()).unwrap_or_default();

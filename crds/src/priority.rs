@@ -59,7 +59,8 @@ impl Class {
         self.threshold.as_deref().filter(|text| text.parse::<i32>().is_ok_and(|value| value <= MAX_THRESHOLD))
     }
 
-    /// Returns the preemption policy that *groups* of the class get: the one that the class was created with, whether it is managed or not.
+    /// Returns the preemption policy that PodGroups with this class get: the one with which the class was created. (The stored policy of a
+    /// managed class is always `Never`.)
     pub fn group_policy(&self) -> PreemptionPolicy {
         self.managed_policy.unwrap_or(self.scheduler_policy)
     }
@@ -91,7 +92,7 @@ pub enum PriorityError {
 pub struct Classes(BTreeMap<String, Class>);
 
 impl Classes {
-    /// Adds or replaces a class. Returns whether anything changed.
+    /// Adds a class, or replaces the one with its name. Returns true if anything changed.
     pub fn upsert(&mut self, class: Class) -> bool {
         if self.0.get(&class.name) == Some(&class) {
             return false;
@@ -100,7 +101,7 @@ impl Classes {
         true
     }
 
-    /// Removes a class by name. Returns whether it was there.
+    /// Removes the class with this name. Returns true if it was there.
     pub fn remove(&mut self, name: &str) -> bool {
         self.0.remove(name).is_some()
     }
@@ -115,7 +116,8 @@ impl Classes {
         self.0.values()
     }
 
-    /// Returns the default class: of several, the one with the lowest value, as the Priority plugin chooses; `None` if there is none.
+    /// Returns the PriorityClass with `globalDefault: true`: of several, the one with the lowest value, as the Priority plugin chooses;
+    /// `None` if there is none.
     pub fn global_default(&self) -> Option<&Class> {
         self.0.values().filter(|c| c.global_default).min_by_key(|c| (c.value, c.name.clone()))
     }

@@ -50,7 +50,7 @@ impl<L: Lookup> Admission<L> {
         Self { view, lookup, metrics, rule: judge, notices: None, patience }
     }
 
-    /// Replaces the rule that answers reviews, for tests.
+    /// Replaces the admission rules, for tests.
     pub fn with_rule(self, rule: Rule) -> Self {
         Self { rule, ..self }
     }

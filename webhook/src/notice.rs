@@ -129,7 +129,7 @@ async fn write_of(client: Client, mut notices: mpsc::Receiver<EventDraft>, read_
     }
 }
 
-/// Returns the object that an event is about, as events name it.
+/// Converts the object that an event is about to the reference that the event contains.
 fn reference(object: EventObject) -> ObjectReference {
     ObjectReference {
         api_version: Some(object.api_version),

@@ -110,12 +110,12 @@ pub fn changed_in_between(attempts: usize) -> String {
     format!("it changed {} between read and write", counted(attempts, "time", "times"))
 }
 
-/// Rejection (403): the preemption is rejected without names: the API server has no pod with the name and the UID in the review.
+/// Rejection (403) of a preemption, without names: the API server has no pod with the name and the UID in the review.
 pub fn unknown_pod() -> Denial {
     nameless("no pod with this name and UID exists")
 }
 
-/// Rejection (403): the preemption is rejected without names: the pod cannot be read from the API server.
+/// Rejection (403) of a preemption, without names: the pod cannot be read from the API server.
 pub fn unread_pod() -> Denial {
     nameless("the webhook cannot read the pod from the API server: try again")
 }

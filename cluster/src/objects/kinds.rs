@@ -34,7 +34,7 @@ pub struct KindFields {
 
 /// Objects of which only the fields of a row are decoded.
 pub trait TrimmedObject: Sized {
-    /// Returns the row of the kind in the table of kinds.
+    /// Returns the row for this kind in the table of kinds, which lists the fields that are decoded.
     fn row() -> &'static KindFields;
 
     /// Decodes an object from a JSON text that has only the fields of the [row](Self::row). It uses the same compiled code as for the API

@@ -87,7 +87,7 @@ impl<A: Body<Data = Bytes> + Unpin> Body for Shortened<A> {
         let this = self.get_mut();
         let frame = ready!(Pin::new(&mut this.body).poll_frame(context));
         let Some(scanner) = &mut this.scanner else { return Poll::Ready(frame) };
-        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(|data| scanner.pass(data)))))
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(|data| scanner.strip_piece(data)))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -97,7 +97,7 @@ impl<A: Body<Data = Bytes> + Unpin> Body for Shortened<A> {
 
 /// Returns the JSON text of an object or list with every list `managedFields` replaced by an empty one.
 pub fn left_out_of(text: Bytes) -> Bytes {
-    ManagedFieldsScanner::default().pass(text)
+    ManagedFieldsScanner::default().strip_piece(text)
 }
 
 /// Position of a scanner in the text.
@@ -121,9 +121,9 @@ enum At {
 struct ManagedFieldsScanner(At);
 
 impl ManagedFieldsScanner {
-    /// Returns the next piece of the JSON text without the items of `managedFields` lists, and keeps the position in the text for
-    /// the piece after it.
-    fn pass(&mut self, piece: Bytes) -> Bytes {
+    /// Returns the next piece of a JSON text without the items of its `managedFields` lists, and keeps the position in the text
+    /// for the piece after it.
+    fn strip_piece(&mut self, piece: Bytes) -> Bytes {
         let mut left: Option<Vec<u8>> = None;
         // Start of the bytes that are to be kept and are not yet in `left`.
         let mut from = 0;
@@ -195,12 +195,12 @@ mod tests {
 
     /// Returns the text without the lists; checks that every split into two pieces gives the same result.
     fn left(text: &str) -> String {
-        let whole = ManagedFieldsScanner::default().pass(Bytes::copy_from_slice(text.as_bytes()));
+        let whole = ManagedFieldsScanner::default().strip_piece(Bytes::copy_from_slice(text.as_bytes()));
         for cut in 0..=text.len() {
             let (first, second) = text.as_bytes().split_at(cut);
             let mut scanner = ManagedFieldsScanner::default();
-            let mut parts = scanner.pass(Bytes::copy_from_slice(first)).to_vec();
-            parts.extend_from_slice(&scanner.pass(Bytes::copy_from_slice(second)));
+            let mut parts = scanner.strip_piece(Bytes::copy_from_slice(first)).to_vec();
+            parts.extend_from_slice(&scanner.strip_piece(Bytes::copy_from_slice(second)));
             assert_eq!(parts, whole.to_vec(), "cut at {cut}");
         }
         String::from_utf8(whole.to_vec()).unwrap()
@@ -262,6 +262,6 @@ mod tests {
     #[test]
     fn a_piece_without_the_list_is_not_copied() {
         let piece = Bytes::from_static(b"{\"metadata\":{\"name\":\"a\"}}");
-        assert_eq!(ManagedFieldsScanner::default().pass(piece.clone()).as_ptr(), piece.as_ptr());
+        assert_eq!(ManagedFieldsScanner::default().strip_piece(piece.clone()).as_ptr(), piece.as_ptr());
     }
 }

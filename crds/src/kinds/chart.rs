@@ -4,8 +4,9 @@
 use super::size::Size;
 use super::{KINDS, OwnerKind};
 
-/// Returns the text of `helm/files/kinds.json`: every kind with its API group, its resource, whether the operator reads it, whether each of
-/// its replicas has a group, and the CEL expression that is true if one of its pod templates has the label `key`.
+/// Returns the text of `helm/files/kinds.json`: every supported kind of owners with its API group, its resource, whether the operator reads
+/// it, whether each of its replicas has a group, and the CEL expression that is true if one of its pod templates has the label that
+/// the CEL variable `key` names.
 pub fn file() -> String {
     let line = |row: &OwnerKind| {
         format!(

@@ -263,13 +263,13 @@ impl<'a> JobSpec<'a> {
         self.completion_mode.as_deref().map_or(by_default, |mode| mode == "Indexed")
     }
 
-    /// Returns true if the pod template has `restartPolicy: Never`.
+    /// Returns true if the Job's pod template has `restartPolicy: Never`.
     fn never_restarts(&self) -> bool {
         let spec = self.template.as_ref().and_then(|template| template.spec.as_ref());
         spec.and_then(|spec| spec.restart_policy.as_deref()) == Some("Never")
     }
 
-    /// Returns the clause that says how many failures a preemption of all pods causes, and how many the Job permits.
+    /// Returns the clause that says how many failures a preemption of all pods of the Job causes, and how many the Job permits.
     fn costs(&self) -> String {
         let limit = self.backoff_limit();
         // With the limit of the Job for each index, the Job fails as early as without one.

@@ -48,7 +48,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Returns the size of a group with `start` pods, whose owner does not recreate pods after they have finished.
+    /// Returns the size of a group whose owner asks for `start` pods, and does not recreate them after they have finished.
     fn starting(start: i64) -> Self {
         Self { start: count(start), most: count(start), ..Self::default() }
     }

@@ -36,8 +36,8 @@ fn of_jobs<'a, J: Json<'a>>(row: &OwnerKind, owner: J, templates: &[Grouped<J>],
     jobs.flat_map(|(path, job)| job.warnings(&path, adds, kind.indexed)).collect()
 }
 
-/// Returns the warning that the Job of a launcher (as in an MPIJob) counts each preemption as a failure; `None` if its
-/// kind has no launcher, or the owner or admission prevents that.
+/// Returns the warning that the Job of a launcher pod (as in an MPIJob) counts each preemption as a failure. `None` if the
+/// owner's kind has no launcher, the launcher is no member of a group, or the owner or admission (`adds`) prevents that.
 fn of_launcher<'a, J: Json<'a>>(
     row: &OwnerKind,
     owner: J,

@@ -29,7 +29,8 @@ struct Spec {
 }
 
 impl NativeGroup {
-    /// Returns the disruption mode: `all` (in v1alpha2 `PodGroup`) means whole-group disruption.
+    /// Returns the disruption mode of the native group: `Pod` for `single` (in v1alpha2 `Pod`), `PodGroup` for `all` (in v1alpha2
+    /// `PodGroup`) and for an unknown mode.
     pub fn mode(&self) -> DisruptionMode {
         self.spec.disruption_mode
     }
@@ -39,8 +40,8 @@ impl NativeGroup {
         self.spec.priority_class_name.as_deref().filter(|name| !name.is_empty())
     }
 
-    /// Returns the priority that the API server's Priority plugin resolved from the class at the creation of the group;
-    /// the plugin rejects any other number. It is immutable.
+    /// Returns `spec.priority` of the native group, which the API server's Priority plugin resolved from the class when the
+    /// group was created, and which is immutable; `None` if it is not set.
     pub fn priority(&self) -> Option<i32> {
         self.spec.priority
     }

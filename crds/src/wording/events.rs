@@ -8,8 +8,8 @@ use crate::mode::{KEY, Mode, UnknownMode};
 use crate::object_key::ObjectKey;
 use crate::plan::StoredDomain;
 
-/// Message of the event with reason `Evicting`, on the preemptor: the rehearsal of a plan has succeeded. A plan with evictions has a victim
-/// and a member.
+/// Message of the event with reason `Evicting`, on the preemptor: the dry run of a plan's evictions has succeeded. A plan with evictions
+/// has a victim and a member.
 pub fn evicting(victims: usize, members: usize) -> String {
     format!("Evicting {}, so that {}.", pods(victims), counted(members, "pod fits", "pods fit"))
 }
@@ -26,7 +26,7 @@ pub fn group_pending(group: &str, why: &str) -> String {
     format!("Pod group {group} is pending: {why}")
 }
 
-/// Message of the event with reason `PodGroupNotFound`, on a pod of a gang by label: its PodGroup could not be created.
+/// Message of the event with reason `PodGroupNotFound`, on a pod of a gang that a label requests: its PodGroup could not be created.
 pub fn group_not_created(group: &str, why: &str) -> String {
     format!("Pod group {group} cannot be created: {why}. The pod stays gated until its pod group exists.")
 }

@@ -82,7 +82,8 @@ pub struct Guard<L> {
 }
 
 impl<L: Ledger> Guard<L> {
-    /// Creates a guard that waits at most `patience` until its view of the cluster is complete.
+    /// Creates a guard that decides with the objects in `view`, reads and writes through `ledger`, and sends events to
+    /// `notices`. A request waits at most `patience` until the view is complete.
     pub fn new(
         view: Arc<SharedView>,
         ledger: L,

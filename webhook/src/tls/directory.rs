@@ -20,7 +20,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Creates the reader of the certificate in the directory at `path`, which keeps `certificate` up to date.
+    /// Creates the reader of the files `tls.crt` and `tls.key` in the directory `path`, which keeps `certificate` up to date.
     pub fn new(path: PathBuf, provider: Arc<CryptoProvider>, certificate: Arc<Certificate>) -> Self {
         Self { path, provider, certificate, seen: None }
     }

@@ -116,7 +116,7 @@ impl LookedUp {
         self.classes.is_empty() && self.groups.is_empty() && self.workloads.is_empty()
     }
 
-    /// Adds the objects that another look-up has found.
+    /// Adds the objects that another look-up has found to these ones.
     pub fn extend(&mut self, other: Self) {
         self.classes.extend(other.classes);
         for (namespace, groups) in other.groups {

@@ -105,7 +105,8 @@ impl SharedView {
         watches.map(|(bit, name)| (*name, broken.get(bit).map_or(Duration::ZERO, Instant::elapsed))).collect()
     }
 
-    /// Records that the watch with this [bit](Viewed::BIT) has been broken since `since`, unless it is already recorded as broken.
+    /// Records that the watch which `bit` identifies ([`Viewed::BIT`] of its kind) has been broken since `since`, unless it is recorded as
+    /// broken already.
     pub(crate) fn mark_broken(&self, bit: u8, since: Instant) {
         let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
         broken.entry(bit).or_insert(since);
@@ -128,19 +129,19 @@ impl SharedView {
         let _ = changes.wait_for(|bits| bits & wanted == wanted).await;
     }
 
-    /// Locks the view for writing and applies a change to it.
+    /// Locks the view for writing and calls `change` with it.
     pub fn write(&self, change: impl FnOnce(&mut View)) {
         change(&mut self.view.write().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Records that the watch with this [bit](Viewed::BIT) has listed its kind, and is not broken.
+    /// Records that the watch which `bit` identifies ([`Viewed::BIT`] of its kind) has listed its kind, and is not broken.
     pub(crate) fn mark_synced(&self, bit: u8) {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).remove(&bit);
         self.synced.send_modify(|bits| *bits |= bit);
     }
 }
 
-/// Returns the name of the watch with this [bit](Viewed::BIT), for logs and errors.
+/// Returns the name of the watch which `bit` identifies ([`Viewed::BIT`] of its kind), for logs and errors.
 fn name_of(bit: u8) -> &'static str {
     NAMES.iter().find(|(each, _)| *each == bit).map_or("", |(_, name)| name)
 }

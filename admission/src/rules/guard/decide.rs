@@ -154,8 +154,9 @@ impl PreemptorCandidate<'_> {
     }
 }
 
-/// Decides whether a scheduler may preempt the victim: rejects it if no pending pod may preempt it, or if a guaranteed
-/// budget does not allow it; otherwise permits it, with conditions.
+/// Decides whether a scheduler may preempt the victim that it asked for. The preemption is rejected if no pending pod of the
+/// scheduler has a higher effective priority, or if a guaranteed budget does not allow it. Otherwise it is permitted, and the
+/// result names the budgets that must count the victim as disrupted.
 pub fn decide(view: &dyn GuardView, asked: &GuardRequest) -> GuardDecision {
     let victim = &asked.victim;
     if victim.deleting {

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 
 /// What the guard may look up.
 pub trait GuardView: ClusterView {
-    /// Returns the objects that only the guard reads.
+    /// Returns the objects that only the guard reads: pending pods, bound members of groups, and budgets.
     fn guard_objects(&self) -> &GuardObjects;
 }
 
@@ -164,7 +164,7 @@ struct Annotations {
 }
 
 impl Annotations {
-    /// Returns those of the annotations that the guard reads and the pod has, by key; `None` if it has none of them.
+    /// Converts the pod's annotations that the guard reads to a map by key; `None` if the pod has none of them.
     fn kept(self) -> Option<BTreeMap<String, String>> {
         let all = [(keys::ANNOTATION_THRESHOLD, self.threshold), (MIRROR, self.mirror)];
         let kept: BTreeMap<String, String> =
@@ -268,7 +268,7 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
         self.spec.node_name.clone().filter(|node| !node.is_empty())
     }
 
-    /// Returns true for a mirror pod, which belongs to its node: it is no member of the PodGroup that it names.
+    /// Returns true if the pod is a mirror pod: such a pod counts as no member of the PodGroup that its labels name.
     pub fn is_mirror(&self) -> bool {
         self.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(MIRROR))
     }

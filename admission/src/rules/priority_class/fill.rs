@@ -44,8 +44,9 @@ impl ClassFields<'_> {
     }
 }
 
-/// Sets `preemptionPolicy: Never` in a class that is created as a managed one, and stores the requested policy in the
-/// annotation.
+/// Applies the mutating rule to a PriorityClass that is created. For a managed class, or any new class if
+/// the chart makes these managed, returns the patch that sets `preemptionPolicy: Never` and stores the requested policy in the
+/// annotation. `None` for any other class, or if nothing changes.
 ///
 /// A class in the form in which managed classes are stored (`preemptionPolicy: Never`, and any policy in the
 /// annotation) is accepted unchanged, so that backups can be restored. Otherwise an annotation that differs from the
@@ -72,9 +73,9 @@ pub fn create(request: &Request<'_>, view: &dyn ClusterView) -> Result<Option<Pa
     Ok(changes.finish())
 }
 
-/// Allows the manifest from which a managed class was created to be applied again: if its `preemptionPolicy` equals the
-/// one in the annotation, it is changed to the stored `Never`. Otherwise the API server would reject the manifest,
-/// because the field is immutable.
+/// Applies the mutating rule to the update of a PriorityClass, so that the manifest from which a managed class was created can
+/// be applied again: if its `preemptionPolicy` equals the one in the stored annotation, the patch changes it to the stored
+/// `Never`. (Otherwise the API server would reject it, because the field is immutable.) `None` if nothing changes.
 pub fn update(request: &Request<'_>) -> Result<Option<Patch>, Denial> {
     let class: ClassFields = object::read("PriorityClass", request.object)?;
     let stored: ClassFields = object::read("PriorityClass", request.old_object)?;

@@ -85,8 +85,8 @@ pub struct WorkloadTemplate<'a> {
 }
 
 impl<'a> WorkloadTemplate<'a> {
-    /// Returns the priority and the class that the template states. Templates have no preemption policy: groups take
-    /// the class's.
+    /// Returns the priority and the class name in the template. Its preemption policy is `None`: templates have none, and groups
+    /// get the class's.
     pub fn given(&self) -> StatedPriority<'a> {
         StatedPriority {
             priority_class_name: self.priority_class_name.clone(),

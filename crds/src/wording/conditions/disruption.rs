@@ -16,7 +16,7 @@ pub struct ShortenedGrace {
     pub longest: i64,
 }
 
-/// Returns the sentence about a victim's shortened grace period; empty for `None`, if it is not shortened.
+/// Returns the sentence that says to what a plan shortens a victim's grace period; empty for `None`.
 fn shortened(grace: Option<ShortenedGrace>) -> String {
     let words = |ShortenedGrace { own, longest }| format!(" Its grace period of {own} s is shortened to {longest} s.");
     grace.map(words).unwrap_or_default()

@@ -104,7 +104,8 @@ pub fn older_plan() -> &'static str {
     "The preemptor of this plan has a newer plan."
 }
 
-/// Message of a plan that has been cancelled: a stored departure is of no PodGroup.
+/// Message of a plan that has been cancelled: a stored departure (the eviction of a PodGroup's pods without a preemptor) names no
+/// PodGroup.
 pub fn departure_without_group() -> &'static str {
     "This Preemption names no PodGroup."
 }
