@@ -28,8 +28,8 @@ pub const OF_A_NAMESPACE: usize = 2;
 pub const TIME: i64 = 600;
 /// Maximum time for which the breaker of a preemptor permits no eviction after its last plan, in seconds.
 pub const LONGEST: i64 = 3_600;
-/// How long before the last plan of a preemptor its earlier ones count, in seconds. A preemptor whose plans fail at once whenever its
-/// breaker closes has [`SLOW_PLANS`] plans within this time, so its breaker stays open for [`LONGEST`] each time.
+/// How long before the last plan of a preemptor its earlier ones count, in seconds. A preemptor whose plans fail at once whenever its breaker
+/// closes has [`SLOW_PLANS`] plans within this time, so its breaker stays open for [`LONGEST`] each time.
 pub const MEMORY: i64 = 6 * LONGEST;
 /// How long a failure counts for the breakers of namespaces and of the cluster, in seconds.
 pub const RECENT: i64 = 3_600;

@@ -122,8 +122,7 @@ pub enum Reason {
     Protected,
     /// The limit of evictions per minute is reached, or allows no eviction at all.
     EvictionsLimited,
-    /// Admission rejected a call that the pods need, for example the removal of their scheduling gate. It is rehearsed until it is
-    /// accepted.
+    /// Admission rejected a call that the pods need, for example the removal of their scheduling gate. It is rehearsed until it is accepted.
     Rejected,
     /// Plans evicted pods and their preemptors were not bound: no pod is evicted for this preemptor, or for any, for some minutes.
     CircuitBreakerOpen,

@@ -330,8 +330,8 @@ pub struct StoredCost {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub proven_up_to: Option<String>,
-    /// At least this many pods are evicted by every plan for as many pods that costs no more by budget violations and highest priority.
-    /// Absent if it is not known.
+    /// At least this many pods are evicted by every plan for as many pods that costs no more by budget violations and highest priority. Absent
+    /// if it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub least_victim_pods: Option<i32>,
@@ -345,9 +345,9 @@ pub struct PreemptionSummary {
     /// Name of the Preemption.
     #[schemars(length(max = 253))]
     pub name: String,
-    /// How far it is: `Planned` (stored, no pod has been evicted), `Evicting`, `WaitingForVictims` (every eviction was accepted),
-    /// `Ungating` (the members are ungated, and kube-scheduler binds them), `Completed`, `Cancelled`, `Failed`, or `Observed` (only stored,
-    /// because Giveway observes). Later versions may add states.
+    /// How far it is: `Planned` (stored, no pod has been evicted), `Evicting`, `WaitingForVictims` (every eviction was accepted), `Ungating` (the
+    /// members are ungated, and kube-scheduler binds them), `Completed`, `Cancelled`, `Failed`, or `Observed` (only stored, because Giveway
+    /// observes). Later versions may add states.
     pub state: PlanState,
     /// How many pods it evicts.
     #[serde(default)]

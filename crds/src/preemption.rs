@@ -101,9 +101,9 @@ pub struct PreemptionSpec {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PreemptionStatus {
-    /// How far it is: `Planned` (stored, no pod has been evicted), `Evicting`, `WaitingForVictims` (every eviction was accepted),
-    /// `Ungating` (the members are ungated, and kube-scheduler binds them), `Completed`, `Cancelled`, `Failed`, or `Observed` (only stored,
-    /// because Giveway observes). Later versions may add states.
+    /// How far it is: `Planned` (stored, no pod has been evicted), `Evicting`, `WaitingForVictims` (every eviction was accepted), `Ungating` (the
+    /// members are ungated, and kube-scheduler binds them), `Completed`, `Cancelled`, `Failed`, or `Observed` (only stored, because Giveway
+    /// observes). Later versions may add states.
     #[serde(default)]
     pub state: PlanState,
     /// Identity of the leader that carries it out.

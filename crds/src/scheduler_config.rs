@@ -31,8 +31,8 @@ pub struct Profile {
     pub added_affinity: Option<NodeSelector>,
     /// True if a pod without topology spread constraints gets some with `DoNotSchedule` (`PodTopologySpreadArgs.defaultConstraints`).
     pub spreads_by_default: bool,
-    /// Resources that are not compared: those of `NodeResourcesFitArgs.ignoredResources`, or, if there are any, instead of them those that
-    /// an extender manages with `ignoredByScheduler`.
+    /// Resources that are not compared: those of `NodeResourcesFitArgs.ignoredResources`, or, if there are any, instead of them those that an
+    /// extender manages with `ignoredByScheduler`.
     pub ignored_resources: BTreeSet<String>,
     /// Prefixes of resources that are not compared (`NodeResourcesFitArgs.ignoredResourceGroups`).
     pub ignored_groups: BTreeSet<String>,

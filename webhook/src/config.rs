@@ -81,8 +81,8 @@ pub struct Config {
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "true|false")]
     pub critical_addons: bool,
 
-    /// Seconds after which a taint that reserves a node for a critical add-on is removed, counted from when this webhook first observed it.
-    /// A running operator removes it after ten minutes at the latest.
+    /// Seconds after which a taint that reserves a node for a critical add-on is removed, counted from when this webhook first observed it. A running operator removes it
+    /// after ten minutes at the latest.
     #[arg(long, default_value_t = 900, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
     pub kept_node_seconds: u64,
 

@@ -47,7 +47,7 @@ pub enum LedgerAnswer {
 }
 
 impl LedgerAnswer {
-    /// Returns the result as the value of a metric's label, such as `made`.
+    /// Returns the result of a claim on a budget as the value of a metric's label, such as `made`.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Made => "made",

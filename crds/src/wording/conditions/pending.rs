@@ -55,7 +55,8 @@ pub fn foreign_scheduler(name: &str) -> String {
     format!("Giveway does not preempt for pods of scheduler {name}, which is not in operator.schedulerNames.")
 }
 
-/// Sentence added to `Unschedulable` while pods are excluded as victims, because objects are missing that may protect them.
+/// Sentence added to `Unschedulable` while new pods are excluded as victims, because their PodGroup or namespace, which may protect them,
+/// is not known yet.
 pub fn new_pods_excluded() -> &'static str {
     "New pods whose PodGroup or namespace is not known yet are not evicted, for at most 20 seconds."
 }

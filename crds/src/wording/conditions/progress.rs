@@ -109,8 +109,8 @@ pub fn fits_after_termination(placed: usize, domain: Option<&StoredDomain>, leav
     )
 }
 
-/// Sentence added to the message of a plan, or of the eviction of a PodGroup's pods, while that cannot be stored. `why` has the words of
-/// the component that rejected the last write.
+/// Sentence added to the message of a plan (or of the eviction of a PodGroup's pods without a preemptor) that cannot be stored at present.
+/// `why` has the words of the component that rejected the last write.
 pub fn not_stored(why: &str) -> String {
     format!("No pod is evicted until the Preemption can be stored, which the operator retries. The last answer: {why}")
 }
