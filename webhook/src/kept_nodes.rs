@@ -25,8 +25,8 @@ const LIMIT: Duration = Duration::from_secs(20);
 struct FirstSeen(BTreeMap<String, Instant>);
 
 impl FirstSeen {
-    /// Records that the Preemptions with these UIDs, and no others, have the label at the time `now`. For those that had it before, the
-    /// earlier time stays.
+    /// Records that at the time `now` the Preemptions with these UIDs, and no others, have the label which says that their taint reserves a
+    /// node. For those that are recorded already, the earlier time stays.
     fn note(&mut self, uids: BTreeSet<String>, now: Instant) {
         self.0.retain(|uid, _| uids.contains(uid));
         for uid in uids {

@@ -40,7 +40,7 @@ pub fn label_too_late(kind: &str) -> String {
     format!("{}: {}", label_path(LABEL_GANG), pods_without_gang(kind))
 }
 
-/// Event on an owner of this kind that has pods and to which the gang label was added, for users who do not see the
+/// Message of an event on an owner of this kind to which the gang label was added when it already had pods, for users who do not see the
 /// [warning](label_too_late).
 pub fn label_too_late_event(kind: &str) -> String {
     format!("The label {LABEL_GANG} came too late: {}.", pods_without_gang(kind))
@@ -55,8 +55,8 @@ fn pods_without_gang(kind: &str) -> String {
     )
 }
 
-/// Event on an owner whose controller creates another owner, such as the JobSet of a TrainJob: the first warning about that one, which
-/// only the controller sees.
+/// Message of an event on an owner (a TrainJob) about the object `name` of the kind `kind` that its controller created (a JobSet): the
+/// first `warning` about that object, which otherwise only the controller sees.
 pub fn warning_about_part(kind: &str, name: &str, warning: &str) -> String {
     format!("{kind} {name}: {warning}.")
 }

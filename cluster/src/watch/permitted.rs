@@ -84,9 +84,9 @@ impl PermittedReader {
     /// continues.
     ///
     /// # Errors
-    /// See [`WatchFailure`]. The caller waits before the next call. After a failure that is [forbidden](WatchFailure::is_forbidden) the
-    /// scope is [`PermittedScope::Nothing`] if no object may be read; the next call waits for [`FORBIDDEN_RETRY`]. With another scope the
-    /// objects may be listed and not watched, and the next call lists them.
+    /// See [`WatchFailure`]. The caller waits before the next call. There are two cases of a [forbidden](WatchFailure::is_forbidden)
+    /// failure. If the scope is [`PermittedScope::Nothing`] then, no object may be read, and the next call waits for [`FORBIDDEN_RETRY`].
+    /// Otherwise the objects may be listed but not watched, and the next call lists them again.
     pub async fn next(&mut self) -> Result<Event<Value>, WatchFailure> {
         loop {
             if self.scope != PermittedScope::Cluster && Instant::now() >= self.again_at {

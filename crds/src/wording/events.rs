@@ -8,13 +8,13 @@ use crate::mode::{KEY, Mode, UnknownMode};
 use crate::object_key::ObjectKey;
 use crate::plan::StoredDomain;
 
-/// Message of the event with reason `Evicting`, on the preemptor: the dry run of a plan's evictions has succeeded. A plan with evictions
-/// has a victim and a member.
+/// Message of the event with reason `Evicting`, on the preemptor: the dry run of a plan's evictions has succeeded, and
+/// `victims` pods are evicted now for `members` pods. Neither is 0.
 pub fn evicting(victims: usize, members: usize) -> String {
     format!("Evicting {}, so that {}.", pods(victims), counted(members, "pod fits", "pods fit"))
 }
 
-/// Message of the event with reason `Ungating`, on the preemptor: the members fit now. A plan has a member.
+/// Message of the event with reason `Ungating`, on the preemptor: its `members`, at least one, fit now.
 pub fn members_start(members: usize, domain: Option<&StoredDomain>) -> String {
     let (fit, start) = (counted(members, "pod fits", "pods fit"), agree(members, "starts", "start"));
     format!("{fit}{} and {start}.", within(domain))

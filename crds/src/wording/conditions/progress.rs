@@ -75,8 +75,8 @@ pub fn scheduler_is_busy(bindings_per_minute: u64) -> String {
     format!("The plan waits for kube-scheduler, which binds {} per minute.", pods(bindings_per_minute))
 }
 
-/// Message of the condition with reason `WaitingForPreemption`: `removed` of the `victims` have terminated, so that `placed` members will
-/// fit. A plan with evictions has a victim.
+/// Message of the condition with reason `WaitingForPreemption`: `placed` members will fit when all `victims` have terminated, of which
+/// `removed` have already. `victims` is not 0.
 pub fn victims_terminate(placed: usize, domain: Option<&StoredDomain>, removed: usize, victims: usize) -> String {
     format!(
         "{} for capacity{}: {} terminated. {} when {} terminated.",
