@@ -34,8 +34,9 @@ impl Cost {
         CostBound { budget_violations, highest_priority, priority_sum }
     }
 
-    /// Returns a value by which costs are compared: the fields in the order of step 9.
-    fn rank(&self) -> impl Ord {
+    /// Returns all fields as a tuple in the order of step 9: of two costs, the one with the smaller tuple is cheaper. An unknown start
+    /// counts as the latest one.
+    fn comparison_key(&self) -> impl Ord {
         (
             self.budget_violations,
             self.highest_priority,
@@ -59,8 +60,8 @@ pub struct LostWork {
 }
 
 impl LostWork {
-    /// Returns the work that is lost with a pod: its GPUs times `seconds`, the time since it started, or the same of its CPU if it requests
-    /// no GPU.
+    /// Returns the work that the eviction of one pod loses: the requested `gpus` × `seconds`, or the requested `millicores` × `seconds` if
+    /// it requests no GPU. `seconds` is the time since the pod started. Negative amounts count as 0.
     pub(crate) fn of(gpus: i128, millicores: i128, seconds: u64) -> Self {
         let times = |amount: i128| u64::try_from(amount.max(0)).unwrap_or(u64::MAX).saturating_mul(seconds);
         match gpus {
@@ -69,7 +70,7 @@ impl LostWork {
         }
     }
 
-    /// Returns the work of both together, which does not exceed the largest `u64`.
+    /// Returns the sum of two amounts of lost work, field by field, each at most `u64::MAX`.
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             gpu_seconds: self.gpu_seconds.saturating_add(other.gpu_seconds),
@@ -79,18 +80,23 @@ impl LostWork {
 }
 
 impl Ord for Cost {
+    /// Compares two costs in the order of step 9; the cheaper one is less.
     fn cmp(&self, other: &Self) -> Ordering {
-        self.rank().cmp(&other.rank()).then_with(|| other.earliest_start.is_none().cmp(&self.earliest_start.is_none()))
+        self.comparison_key()
+            .cmp(&other.comparison_key())
+            .then_with(|| other.earliest_start.is_none().cmp(&self.earliest_start.is_none()))
     }
 }
 
 impl PartialOrd for Cost {
+    /// Compares as [`Ord::cmp`] does; never `None`.
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl fmt::Display for Cost {
+    /// Writes the cost as in `8 pods (2 whole groups) of priority 5 and below, 1 budget violation`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&pods(self.victim_pods))?;
         if self.victim_groups > 0 {
@@ -103,8 +109,8 @@ impl fmt::Display for Cost {
     }
 }
 
-/// A lower bound on the cost of all plans that place as many members, in the order of [`Cost`] without its tie-breaks. The default is no
-/// statement.
+/// A lower bound on the cost of all plans that place the same number of members: the first three fields of [`Cost`], compared in the same
+/// order. The default bounds nothing: every plan costs at least that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CostBound {
     /// Pods whose eviction violates a budget.
@@ -115,7 +121,8 @@ pub struct CostBound {
     pub priority_sum: u64,
 }
 
-/// The last criterion by which a plan is proven to be the cheapest; it is so by those before it, too.
+/// The last criterion, in the order of [`Cost`], by which a plan is proven to be the cheapest. It is then the cheapest by the criteria
+/// before, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Criterion {
     /// The number of budget violations.
@@ -138,7 +145,8 @@ impl Criterion {
 }
 
 impl CostBound {
-    /// Returns the criterion up to which a plan of this cost is proven to be the cheapest; `None` if nothing is proven.
+    /// Returns how far this lower bound on the cost of all plans proves that a plan of the given cost is the cheapest: the last criterion,
+    /// in the order of [`Cost`], by which no plan is better. `None` if a plan with fewer budget violations may exist.
     pub fn proves(&self, cost: &Cost) -> Option<Criterion> {
         if self.budget_violations < cost.budget_violations {
             return None;
@@ -150,8 +158,8 @@ impl CostBound {
         Some(if is_least { Criterion::PrioritySum } else { Criterion::HighestPriority })
     }
 
-    /// Returns how many pods every plan evicts at least that costs no more than this by budget violations and highest priority; 0 if this is
-    /// not known.
+    /// Returns a lower bound on the number of pods that every plan evicts that has no more budget violations and no higher highest priority
+    /// than `cost`; 0 if this bound proves no such number.
     pub fn pods(&self, cost: &Cost) -> usize {
         let heaviest = cost.highest_priority.map_or(0, offset_priority);
         match self.proves(cost) {
@@ -162,7 +170,8 @@ impl CostBound {
         }
     }
 
-    /// Returns what is proven about a plan of this cost, as a sentence.
+    /// Returns what this lower bound proves about a plan of the given cost, in one or two sentences: that no plan is cheaper, or that one
+    /// may exist, and how many pods must be evicted at least.
     pub fn sentence(&self, cost: &Cost) -> String {
         if self.proves(cost) == Some(Criterion::PrioritySum) {
             return "Nothing cheaper exists.".to_owned();
@@ -174,7 +183,8 @@ impl CostBound {
         }
     }
 
-    /// Returns the least number of victims as a sentence, if it is known and lower than that of a plan of this cost.
+    /// Returns a sentence with the number of pods that must be evicted at least ([`Self::pods`]). `None` if this number is 0 or not below
+    /// the number of victim pods in `cost`, or if `cost` has no victims.
     pub fn necessary(&self, cost: &Cost) -> Option<String> {
         let least = self.pods(cost);
         let (highest, is_open) = (cost.highest_priority?, least > 0 && least < cost.victim_pods);

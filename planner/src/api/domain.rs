@@ -13,6 +13,7 @@ pub struct Domain {
 
 /// As node selectors are written on the command line: `KEY=VALUE`.
 impl std::fmt::Display for Domain {
+    /// Writes `KEY=VALUE`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}={}", self.key, self.value)
     }

@@ -18,11 +18,12 @@ pub struct Hopeless {
     pub refusals: Vec<(usize, Refusal)>,
     /// Of the others, the one that lacks least.
     pub nearest: Option<Nearest>,
-    /// Number of nodes that were evaluated, and of nodes that could perhaps be freed; equal unless there were too many.
+    /// Number of nodes on which victims were searched, and number of nodes that evictions could free. They are equal unless the search
+    /// ended early.
     pub looked: (usize, usize),
 }
 
-/// The node that lacks least.
+/// The node on which the critical add-on lacks least after the eviction of all pods there that may be evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nearest {
     /// Its name.
@@ -43,6 +44,7 @@ pub struct Nearest {
 }
 
 impl fmt::Display for Hopeless {
+    /// Writes why no pod is evicted for the critical add-on: unknown requirements, or the nearest node, and numbers of nodes by reason.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.unknown.is_empty() {
             return write!(
@@ -69,6 +71,7 @@ impl fmt::Display for Hopeless {
 }
 
 impl fmt::Display for Nearest {
+    /// Writes what is still missing on this node after the permitted evictions, and how many pods there cannot be evicted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { node, evictable, stay, protected, .. } = self;
         write!(f, "The nearest is {node}: without the {} there that may be evicted ", pods(*evictable))?;

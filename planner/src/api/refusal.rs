@@ -35,6 +35,7 @@ pub enum Refusal {
 }
 
 impl fmt::Display for Refusal {
+    /// Writes the reason in the words of kube-scheduler, as it follows a number of nodes: `node(s) were unschedulable`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NodeName => f.write_str("node(s) didn't match the requested node name"),
@@ -57,7 +58,7 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// Returns the reason for one node: "insufficient cpu".
+    /// Returns the reason as a clause about one node, such as "insufficient cpu". `name` returns the name of a resource.
     pub(crate) fn on_one_node<'n>(&self, name: impl Fn(ResourceId) -> &'n str) -> String {
         match self {
             Self::NodeName => "it is bound to another node".to_owned(),

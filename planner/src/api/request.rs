@@ -23,6 +23,7 @@ impl Preemptor {
 }
 
 impl std::fmt::Display for Preemptor {
+    /// Writes `podgroup/NAMESPACE/NAME` or `pod/NAMESPACE/NAME`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Group(key) => write!(f, "podgroup/{key}"),
@@ -44,7 +45,7 @@ pub enum Respect {
 }
 
 impl Respect {
-    /// Returns true if a reservation makes its capacity unavailable to a preemptor of this priority.
+    /// Returns true if a preemptor of this priority must leave the capacity of the reservation free, under this rule.
     pub fn counts(self, reservation: Reservation, priority: i32) -> bool {
         match (reservation, self) {
             (Reservation::Withdrawn, _) => false,

@@ -67,6 +67,7 @@ pub struct GuaranteedBudget {
 
 /// As in "budget web/api, which allows 1 more disruption to preemptors below 5000".
 impl fmt::Display for GuaranteedBudget {
+    /// Writes the budget, how many more disruptions it allows, and the priority below which that holds.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, allowed, threshold } = self;
         if key.name.is_empty() {
@@ -109,12 +110,14 @@ pub enum Help {
 }
 
 impl Shortfall {
-    /// Returns the shortfall of a preemptor whose plan verification rejected because of `flaw`; it has this priority and `needed` members.
+    /// Returns the shortfall of a preemptor of this priority that needs `needed` pods: a plan was found, but verification rejected it
+    /// because of `flaw`, a sentence.
     pub(crate) fn flawed(needed: usize, priority: i32, flaw: String) -> Self {
         Self { needed, priority, flaw: Some(flaw.into()), ..Self::default() }
     }
 
-    /// Returns how many members would fit after the eviction of all units that may be evicted.
+    /// Returns how many of the needed members would fit after the eviction of all units that may be evicted; if preemption does not come
+    /// into question, how many fit now.
     pub(crate) fn fits_at_most(&self) -> usize {
         match self.help {
             Help::NotEnough(fit) => fit.max(self.fit_now),
@@ -122,24 +125,26 @@ impl Shortfall {
         }
     }
 
-    /// Returns true if the search reached its limit of effort: it is not known whether the members fit, now or after evictions.
+    /// Returns true if the search ended early at its limit of effort: it is not known whether the members fit, now or after evictions.
     pub fn is_exhausted(&self) -> bool {
         self.cut_short
     }
 
-    /// Returns true if guaranteed budgets are the reason: without them there would be a plan.
+    /// Returns true if guaranteed budgets are the reason that there is no plan: without them enough members would fit.
     pub fn is_for_budgets(&self) -> bool {
         self.withheld > 0
     }
 }
 
 impl Help {
-    /// Returns what preemption could do for a preemptor that may not preempt; `optional` says that no gang needs it.
+    /// Returns why no pod is evicted for a preemptor whose policy for this decision is `Never`. `optional` is true if its policy is another
+    /// one, but `minCount` members are bound and further ones use free capacity only (`spec.preemptFor: MinCount`).
     pub(crate) fn without_preemption(optional: bool) -> Self {
         if optional { Self::Optional } else { Self::NotAllowed }
     }
 
-    /// Returns what preemption could do for a preemptor of this priority if there are no units to evict: why there are none.
+    /// Returns why there is no unit to evict for a preemptor of this priority: no pod has a lower priority, all such pods are excluded as
+    /// victims, or none of them may be evicted now.
     pub(crate) fn without_victims(cluster: &Cluster, priority: i32) -> Self {
         match cluster.pods_below(priority) {
             0 => Self::NoLowerPriority,
@@ -149,12 +154,14 @@ impl Help {
     }
 }
 
-/// Returns how many pods below a priority no plan for a preemptor of this priority may evict.
+/// Returns how many pods with a priority below `priority` are excluded as victims of a preemptor of that priority: those in protected
+/// namespaces, critical add-ons, and those that several budgets protect.
 fn excluded_below(cluster: &Cluster, priority: i32) -> usize {
     cluster.protected_below(priority) + cluster.critical_below(priority) + cluster.barred_below(priority)
 }
 
 impl fmt::Display for Shortfall {
+    /// Writes the sentences for a condition: how many members fit, what is missing, and what preemption could do.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(flaw) = &self.flaw {
             return write!(
@@ -194,7 +201,7 @@ impl fmt::Display for Shortfall {
 }
 
 impl Shortfall {
-    /// Writes what preemption could do for the preemptor.
+    /// Writes what preemption could do for the preemptor, or which unknown requirements prevent it.
     fn write_help(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(unknown) = &self.unknown {
             return write!(
@@ -228,7 +235,8 @@ impl Shortfall {
         }
     }
 
-    /// Writes the effect of evicting all units that may be evicted, after which `fit` members would fit.
+    /// Writes what the eviction of all units that may be evicted would free, and that only `fit` members would fit then if these are too
+    /// few.
     fn write_eviction(&self, f: &mut fmt::Formatter<'_>, fit: usize) -> fmt::Result {
         let nothing_freed = self.too_small || self.missing.iter().all(|missing| missing.freed == 0);
         if nothing_freed && self.is_for_budgets() {
@@ -246,9 +254,8 @@ impl Shortfall {
         self.write_budgets(f)
     }
 
-    /// Writes how many pods are not evicted because their namespaces are protected, they are critical add-ons, or several budgets select
-    /// them. It names no namespace,
-    /// which not every reader may know.
+    /// Writes how many pods of lower priority are not evicted because their namespaces are protected, they are critical add-ons, or several
+    /// budgets select them. It names no namespace, because not every reader may know it.
     fn write_protected(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let priority = self.priority;
         if self.protected > 0 {
@@ -273,13 +280,14 @@ impl Shortfall {
         Ok(())
     }
 
-    /// Returns the guaranteed budgets that the message names, and whose status reports it. Their number is bounded, because a user can create
-    /// thousands for the same pods.
+    /// Returns those of the guaranteed budgets that messages and the status name: the first by name, up to a fixed number, because a user
+    /// can create thousands for the same pods.
     pub fn named_budgets(&self) -> &[GuaranteedBudget] {
         &self.guaranteed[..self.guaranteed.len().min(MOST_BUDGETS_NAMED)]
     }
 
-    /// Writes how many of the pods would fit only after evictions that guaranteed budgets do not allow.
+    /// Writes how many pods would fit only after evictions that guaranteed budgets do not allow, and names these budgets. Writes nothing if
+    /// budgets are not the reason.
     fn write_budgets(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.is_for_budgets() {
             return Ok(());
@@ -298,7 +306,8 @@ impl Shortfall {
         )
     }
 
-    /// Lists for each missing resource what `amount` returns for it, separated by commas; with the resource's name if `named`.
+    /// Returns the missing resources as a list separated by commas, each with the amount that `amount` returns for it, followed by the name
+    /// of the resource if `named`.
     fn amounts(&self, amount: impl Fn(&Missing) -> i128, named: bool) -> String {
         let text = |missing: &Missing| {
             let amount = quantity::format(&missing.resource, amount(missing));

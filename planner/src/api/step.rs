@@ -25,7 +25,7 @@ impl Step {
         }
     }
 
-    /// Returns what the step does to evicted pods, as a clause that completes a sentence.
+    /// Returns which budgets may be violated and which grace periods are shortened in this step, as a clause that completes a sentence.
     pub fn means(self) -> &'static str {
         match self {
             Self::Gentle => "no PodDisruptionBudget is violated, and no grace period is longer than 10 s",
@@ -41,8 +41,8 @@ impl Step {
         Self::ALL.into_iter().find(|step| step.number() == number).unwrap_or(Self::Any)
     }
 
-    /// Returns the least disruptive step that permits evictions with `violations` budget violations and `shortened` shortened grace
-    /// periods.
+    /// Returns the least disruptive step that permits evictions with this number of budget violations (`violations`) and this number of
+    /// pods whose grace period is shortened.
     pub(crate) fn needed(violations: usize, shortened: usize) -> Self {
         match (violations, shortened) {
             (0, 0) => Self::Gentle,

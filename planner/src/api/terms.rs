@@ -25,20 +25,22 @@ pub enum Fate {
 }
 
 impl Terms {
-    /// Returns true if a pod is critical: by its own priority, or by an annotation where that counts.
+    /// Returns true if a pod is a critical add-on: by its own priority, or by an annotation if its namespace is one of
+    /// [`Self::namespaces`].
     pub fn is_critical(&self, pod: &Pod) -> bool {
         pod.is_critical_addon(&self.namespaces)
     }
 
-    /// Returns true if pods are evicted for this pod: it is critical, and in a namespace of critical add-ons. Elsewhere a tenant may be able to
-    /// create pods of a `system-` class. kube-scheduler preempts for them, and neither shortens grace periods nor evicts pods of the same
-    /// priority.
+    /// Returns true if the planner may evict other pods for this pending pod: it is critical, and its namespace is one of
+    /// [`Self::namespaces`]. In other namespaces, a tenant may be able to create pods of a `system-` class; kube-scheduler preempts for
+    /// these, and neither shortens grace periods nor evicts pods of the same priority.
     pub fn evicts_for(&self, pod: &Pod) -> bool {
         self.namespaces.contains(pod.key.namespace.as_str()) && self.is_critical(pod)
     }
 
-    /// Returns whether a pod on the node of `addon` may be evicted; `only_node` says that the add-on can run on no other node, `grouped`
-    /// that the pod is disrupted together with its group, which a member of a DaemonSet does not protect.
+    /// Returns whether `pod` may be evicted for the critical add-on `addon`. `only_node` is true if the add-on can run on no node but that
+    /// of `pod`. `grouped` is true if the pod is disrupted together with its group: then it may be evicted although it is a member of a
+    /// DaemonSet.
     pub fn fate(&self, addon: &Pod, only_node: bool, pod: &Pod, grouped: bool) -> Fate {
         if pod.mirror || (pod.daemon && !grouped) {
             Fate::Stays
@@ -52,7 +54,8 @@ impl Terms {
     }
 }
 
-/// Returns true if a pod that is evicted for a critical add-on gets a shorter grace period than its own.
+/// Returns true if the pod's own grace period is longer than [`critical::LONGEST_GRACE`], to which it is shortened when the pod is evicted
+/// for a critical add-on.
 pub fn is_shortened(pod: &Pod) -> bool {
     pod.grace > critical::LONGEST_GRACE
 }

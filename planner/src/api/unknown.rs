@@ -13,6 +13,7 @@ pub struct Unknown {
 }
 
 impl fmt::Display for Unknown {
+    /// Writes what is not known, and that no pod is evicted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Where it can run depends on what Giveway does not know: {}.", self.why.join("; "))?;
         f.write_str(" No pod is evicted for it; kube-scheduler places it.")
