@@ -7,7 +7,7 @@ use crate::world::{World, preemptor_of};
 use giveway_crds::condition::Reason;
 use giveway_crds::{critical, keys};
 use giveway_planner::model::Pod;
-use giveway_planner::rescue::{Eviction, can_taint, is_shortened, room_for, taint};
+use giveway_planner::rescue::{Eviction, can_taint, feasible_node, is_shortened, taint};
 use giveway_planner::{ObjectKey, Preemptor, Rescue, Strategy, rescue};
 
 /// Returns what `plan --critical` prints for the pod `key`.
@@ -38,7 +38,7 @@ pub(crate) fn decide(world: &World, pod: &Pod) -> PlanAnswer {
         }
         Rescue::Fits(node) => {
             answer.schedulable = true;
-            let now = room_for(&world.cluster, key, &context).is_some();
+            let now = feasible_node(&world.cluster, key, &context).is_some();
             let when = if now { "now" } else { "once the pods that are leaving anyway have terminated" };
             answer.message = format!("It fits on node {node} {when}; no pod is evicted.");
             answer.placements = vec![placed(key, &node)];

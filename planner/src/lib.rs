@@ -36,6 +36,6 @@ pub use smol_str::SmolStr;
 
 /// Rescue of critical add-ons (design, section 5, "Critical pods").
 pub mod rescue {
-    pub use crate::answer::{must_stay, rank, rescue, room_for};
+    pub use crate::answer::{feasible_node, must_stay, rescue, reservation_priority};
     pub use crate::api::{Eviction, Fate, Hopeless, Nearest, Rescue, Step, Terms, can_taint, is_shortened, taint};
 }

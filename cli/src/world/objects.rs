@@ -7,7 +7,7 @@ use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::preemption::{assemble, plan_of_part};
 use giveway_crds::scheduler_config::SchedulerConfig;
 use giveway_crds::{PodGroup, Preemption, Workload, critical, keys};
-use giveway_planner::rescue::rank;
+use giveway_planner::rescue::reservation_priority;
 use giveway_planner::{Cluster, ModelError, ObjectKey, Reservation, SmolStr};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -103,7 +103,7 @@ impl World {
         let mut wanted: BTreeMap<SmolStr, (SmolStr, Reservation)> = BTreeMap::new();
         for plan in self.plans.values().filter(|plan| plan.state.in_flight()) {
             let own = self.priority(&preemptor_of(plan));
-            let priority = if plan.critical_addon.is_some() { rank(own) } else { own };
+            let priority = if plan.critical_addon.is_some() { reservation_priority(own) } else { own };
             for placement in &plan.placements {
                 let place = (SmolStr::new(&placement.node), Reservation::Started(priority));
                 wanted.insert(SmolStr::new(&placement.uid), place);

@@ -122,7 +122,7 @@ impl Arbiter {
                     self.tell_waiting(&pod, Reason::CriticalAddonUnschedulable, message, clock.now);
                 }
                 Rescue::Fits(node) => {
-                    let now = rescue::room_for(&self.model.cluster, &pod, &context).is_some();
+                    let now = rescue::feasible_node(&self.model.cluster, &pod, &context).is_some();
                     let message = match now {
                         true => addon::fits(&node),
                         false => addon::fits_after_termination(&node),

@@ -95,7 +95,7 @@ impl Flight {
     /// together. `context` describes the other plans in flight.
     pub(super) fn fitting_members(&self, cluster: &Cluster, context: &Context) -> Option<usize> {
         if self.rescue.is_some() {
-            return rescue::room_for(cluster, self.preemptor.key(), context).map(|_| self.members.len());
+            return rescue::feasible_node(cluster, self.preemptor.key(), context).map(|_| self.members.len());
         }
         match giveway_planner::plan(cluster, &self.preemptor, context) {
             Decision::Fits { placements, .. } => Some(placements.len()),

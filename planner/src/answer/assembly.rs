@@ -11,30 +11,32 @@ use giveway_crds::wording::pods;
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Returns the decision with its explanation after it is [verified](super::verify): a plan, or that none was made because verification
-/// failed. `room` contains neither the evictions nor the placements of the result.
-pub(super) fn decision(problem: &Problem<'_>, room: Occupancy<'_>, found: Found) -> Decision {
-    match verified(problem, room, found) {
+/// Returns the decision for a search result, after it is [verified](super::verify): the plan with its explanation, or that no pod is
+/// evicted because verification failed. `occupancy` contains neither the evictions nor the placements of the result.
+pub(super) fn decision(problem: &Problem<'_>, occupancy: Occupancy<'_>, found: Found) -> Decision {
+    match verified(problem, occupancy, found) {
         Ok(plan) => Decision::Preempt(Box::new(plan)),
         Err(flaw) => Decision::Unschedulable(Shortfall::flawed(problem.demand.need, problem.demand.priority, flaw)),
     }
 }
 
-/// Returns the plan with its explanation, after verification.
+/// Returns the plan for a search result, with its explanation, if verification finds it correct. `occupancy` contains neither the evictions
+/// nor the placements of the result.
 ///
 /// # Errors
 /// What is wrong with the result of the search, as a sentence.
-pub(super) fn verified(problem: &Problem<'_>, room: Occupancy<'_>, found: Found) -> Result<Plan, String> {
-    verify(problem, &room, &found)?;
-    Ok(assemble(problem, room, found))
+pub(super) fn verified(problem: &Problem<'_>, occupancy: Occupancy<'_>, found: Found) -> Result<Plan, String> {
+    verify(problem, &occupancy, &found)?;
+    Ok(assemble(problem, occupancy, found))
 }
 
-/// Returns the plan with its explanation; `room` contains neither its evictions nor its placements.
-pub(super) fn assemble(problem: &Problem<'_>, mut room: Occupancy<'_>, found: Found) -> Plan {
+/// Returns the plan for a search result, with its explanation; it is not verified here. `occupancy` contains neither the evictions nor the
+/// placements of the result.
+pub(super) fn assemble(problem: &Problem<'_>, mut occupancy: Occupancy<'_>, found: Found) -> Plan {
     let Found { placed, victims, cost, trace, least } = found;
     if !problem.leaving.is_empty() {
-        victims.iter().for_each(|unit| room.take(&problem.potential.units[*unit].pods));
-        placed.iter().for_each(|(pod, rank)| room.add(*pod, *rank));
+        victims.iter().for_each(|unit| occupancy.take(&problem.potential.units[*unit].pods));
+        placed.iter().for_each(|(pod, rank)| occupancy.add(*pod, *rank));
     }
     let pods = victims.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter().copied());
     let violating: BTreeSet<PodIndex> = problem.budgets.violating(problem.cluster, pods).into_iter().collect();
@@ -42,8 +44,8 @@ pub(super) fn assemble(problem: &Problem<'_>, mut room: Occupancy<'_>, found: Fo
     let mut reasons = BTreeMap::new();
     let mut list = Vec::with_capacity(victims.len());
     for some in victims.chunks(VICTIMS_READ_AHEAD) {
-        fetch(problem, some);
-        list.extend(some.iter().map(|unit| victim(problem, *unit, &ranks, &violating, &mut reasons)));
+        prefetch_uids(problem, some);
+        list.extend(some.iter().map(|unit| victim_entry(problem, *unit, &ranks, &violating, &mut reasons)));
     }
     let not_modeled = placed.iter().filter_map(|(index, _)| problem.cluster.pod_at(*index));
     let not_modeled: BTreeSet<String> = not_modeled.flat_map(|pod| problem.cluster.not_modeled(pod)).collect();
@@ -52,7 +54,7 @@ pub(super) fn assemble(problem: &Problem<'_>, mut room: Occupancy<'_>, found: Fo
         domain: None,
         placements: placements(problem.cluster, problem.nodes, &placed),
         victims: list,
-        awaited: awaited(problem, &mut room, &placed, &ranks),
+        awaited: awaited(problem, &mut occupancy, &placed, &ranks),
         cost,
         least,
         trace,
@@ -60,32 +62,32 @@ pub(super) fn assemble(problem: &Problem<'_>, mut room: Occupancy<'_>, found: Fo
     }
 }
 
-/// Reads the UIDs of these units' pods in advance, so that the processor waits for many memory accesses at the same
-/// time. That saves a fifth of the time to write a plan with tens of thousands of victims.
-fn fetch(problem: &Problem<'_>, units: &[UnitIndex]) {
+/// Reads the UIDs of these units' pods in advance and discards them, so that the processor waits for many memory accesses at the same time.
+/// That saves a fifth of the time to write a plan with tens of thousands of victims.
+fn prefetch_uids(problem: &Problem<'_>, units: &[UnitIndex]) {
     let pods = units.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter());
     let bytes = pods.filter_map(|pod| problem.cluster.pod_at(*pod)?.uid.bytes().next());
     std::hint::black_box(bytes.fold(0, |seen, byte| seen ^ byte));
 }
 
-/// Returns the keys of the leaving pods that must terminate before the members in `placed` fit; `ranks` are the nodes of `placed`. Leaving
-/// pods beside which the members fit are added to `room`.
+/// Returns the keys of the leaving pods that must terminate before the members in `placed` fit, sorted; `ranks` are the nodes of the
+/// members. In `occupancy`, the members are placed and no leaving pod is present; those beside which the members fit are added to it.
 fn awaited(
     problem: &Problem<'_>,
-    room: &mut Occupancy<'_>,
+    occupancy: &mut Occupancy<'_>,
     placed: &[(PodIndex, Rank)],
     ranks: &BTreeSet<Rank>,
 ) -> Vec<ObjectKey> {
-    let (mut list, anywhere) = (Vec::new(), room.looks_around());
-    let watched = room.watched(placed);
+    let (mut list, anywhere) = (Vec::new(), occupancy.has_inter_pod_constraints());
+    let watched = occupancy.anti_affinity_counters(placed);
     let mut placed_on: BTreeMap<Rank, Vec<(PodIndex, Rank)>> = BTreeMap::new();
     placed.iter().for_each(|place| placed_on.entry(place.1).or_default().push(*place));
     for (index, rank) in problem.leaving.iter().filter(|(_, rank)| anywhere || ranks.contains(rank)) {
-        room.add(*index, *rank);
-        let holds = placed_on.get(rank).is_none_or(|here| room.holds_here(here, |_| true))
-            && room.leave_in_place(&[*index], &watched).unwrap_or_else(|| room.holds_around(placed));
+        occupancy.add(*index, *rank);
+        let holds = placed_on.get(rank).is_none_or(|here| occupancy.holds_here(here, |_| true))
+            && occupancy.leave_in_place(&[*index], &watched).unwrap_or_else(|| occupancy.holds_around(placed));
         if !holds {
-            room.remove(*index, *rank);
+            occupancy.remove(*index, *rank);
             list.extend(problem.cluster.pod_at(*index).map(|pod| pod.key.clone()));
         }
     }
@@ -93,9 +95,10 @@ fn awaited(
     list
 }
 
-/// Returns the plan's entry for a unit, with the reason why it is evicted. `ranks` are the nodes of the placement, `violating` the victims
-/// that violate a budget. `reasons` caches the reasons of single pods by priority, because many pods share one.
-fn victim(
+/// Returns the plan's entry for a victim, with the reason why it is evicted. `unit` is its index in the problem, `ranks` are the nodes of
+/// the placement, `violating` the victim pods that violate a budget. `reasons` caches the reasons of single pods by priority, because many
+/// pods share one.
+fn victim_entry(
     problem: &Problem<'_>,
     unit: usize,
     ranks: &BTreeSet<Rank>,
@@ -124,7 +127,7 @@ fn victim(
     }
 }
 
-/// Returns the sentence why a unit is evicted for a preemptor of the priority `preemptor`; `needed` is the number of the unit's pods on
+/// Returns the sentence why a unit is evicted. `preemptor` is the priority of the preemptor, `needed` the number of the unit's pods on
 /// nodes of the placement.
 fn why(unit: &Unit, preemptor: i32, needed: usize) -> String {
     let below = format!("Its priority {} is below {preemptor}", unit.priority);

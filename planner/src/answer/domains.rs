@@ -6,7 +6,7 @@
 //! Domains that are too small whatever is evicted are left out; the others are searched in ascending order of a lower bound, until that is
 //! no lower than the cost of the best plan.
 
-use super::question::{Attempt, EVERYBODY, Question};
+use super::request::{ALL_UNITS, Attempt, PreemptionRequest};
 use crate::api::{Cost, CostBound, Decision, Domain, NearestDomain, Plan};
 use crate::filters::Rank;
 use crate::index::When;
@@ -18,12 +18,13 @@ use smol_str::SmolStr;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// A topology domain with its nodes, as a place for all members.
+/// A topology domain in which all members could be placed, with its nodes.
 pub(super) struct DomainNodes {
     /// Name of the domain in explanations.
     pub(super) name: String,
     /// The domain of the group's topology constraint; `None` if pod affinity keeps the members together.
     domain: Option<Domain>,
+    /// The nodes of the domain, by rank.
     pub(super) ranks: Vec<Rank>,
     /// Upper bound on the members that fit after the eviction of all units that may be evicted.
     at_most: u64,
@@ -31,50 +32,51 @@ pub(super) struct DomainNodes {
     places: u64,
 }
 
-/// Decides for members that must be placed within one domain; `None` for all other preemptors.
-pub(super) fn decide(question: &Question<'_>) -> Option<Decision> {
-    let parts = parts(question).or_else(|| debounced(question))?;
-    if let Some(decision) = fit_now(question, &parts) {
+/// Decides for members that must be placed within one topology domain, by a topology constraint of the group or by pod affinity to each
+/// other; `None` for all other preemptors.
+pub(super) fn decide(request: &PreemptionRequest<'_>) -> Option<Decision> {
+    let parts = permitted_domains(request).or_else(|| affinity_domains(request))?;
+    if let Some(decision) = fit_now(request, &parts) {
         return Some(decision);
     }
-    let patient = question.waits().then(|| fit_then(question, &parts)).flatten();
-    let plan = patient.or_else(|| question.preempts().then(|| preempt(question, &parts)).flatten());
-    Some(plan.map_or_else(|| shortfall(question, &parts), |plan| Decision::Preempt(Box::new(plan))))
+    let patient = request.waits().then(|| fit_then(request, &parts)).flatten();
+    let plan = patient.or_else(|| request.preempts().then(|| preempt(request, &parts)).flatten());
+    Some(plan.map_or_else(|| shortfall(request, &parts), |plan| Decision::Preempt(Box::new(plan))))
 }
 
-/// Returns the domains that the group's topology constraint permits, by name; `None` if there is no such constraint.
-pub(super) fn parts(question: &Question<'_>) -> Option<Vec<DomainNodes>> {
-    let domains = question.demand.domains.as_ref()?;
-    let mut values = by_value(question, &domains.key);
+/// Returns the topology domains that the group's topology constraint permits, sorted by name; `None` if there is no such constraint.
+pub(super) fn permitted_domains(request: &PreemptionRequest<'_>) -> Option<Vec<DomainNodes>> {
+    let domains = request.demand.domains.as_ref()?;
+    let mut values = by_value(request, &domains.key);
     if let Some(pin) = &domains.pinned {
         values.retain(|value, _| pin.as_deref() == Some(*value));
     }
     let part = |(value, ranks): (&str, Vec<Rank>)| {
         let domain = Domain { key: domains.key.clone(), value: SmolStr::new(value) };
-        DomainNodes::new(question, domain.to_string(), Some(domain), ranks)
+        DomainNodes::new(request, domain.to_string(), Some(domain), ranks)
     };
     Some(values.into_iter().map(part).collect())
 }
 
-/// Returns the domains, by name, of which pod affinity makes the members choose one: members of one class with affinity to each other, of
-/// which none is bound yet. `None` if the members are not of this kind.
-fn debounced(question: &Question<'_>) -> Option<Vec<DomainNodes>> {
-    let (cluster, members) = (question.cluster, &question.demand.members);
+/// Returns the topology domains, sorted by name, of which pod affinity makes the members choose one: the members are of one class and have
+/// affinity to each other, and no pod that is present matches it. `None` for other members.
+fn affinity_domains(request: &PreemptionRequest<'_>) -> Option<Vec<DomainNodes>> {
+    let (cluster, members) = (request.cluster, &request.demand.members);
     let first = *members.first()?;
     let alike = |member: &PodIndex| cluster.row(*member).class == cluster.row(first).class;
-    if question.demand.single || !members.iter().all(alike) {
+    if request.demand.single || !members.iter().all(alike) {
         return None;
     }
-    let key = question.now.neighbours()?.gathers(first)?;
-    let part = |(value, ranks): (&str, Vec<Rank>)| DomainNodes::new(question, format!("{key}={value}"), None, ranks);
-    Some(by_value(question, key).into_iter().map(part).collect())
+    let key = request.now.inter_pod_counters()?.gathering_key(first)?;
+    let part = |(value, ranks): (&str, Vec<Rank>)| DomainNodes::new(request, format!("{key}={value}"), None, ranks);
+    Some(by_value(request, key).into_iter().map(part).collect())
 }
 
-/// Groups the nodes by their value of the label `key`. Nodes without the label are left out.
-fn by_value<'q>(question: &Question<'q>, key: &str) -> BTreeMap<&'q str, Vec<Rank>> {
+/// Returns the ranks of the nodes by their value of the label `key`. Nodes without the label are left out.
+fn by_value<'q>(request: &PreemptionRequest<'q>, key: &str) -> BTreeMap<&'q str, Vec<Rank>> {
     let mut values: BTreeMap<&str, Vec<Rank>> = BTreeMap::new();
-    for rank in 0..question.nodes.len() {
-        if let Some(value) = question.nodes.at(rank).labels.get(key) {
+    for rank in 0..request.nodes.len() {
+        if let Some(value) = request.nodes.at(rank).labels.get(key) {
             values.entry(value).or_default().push(rank);
         }
     }
@@ -82,33 +84,34 @@ fn by_value<'q>(question: &Question<'q>, key: &str) -> BTreeMap<&'q str, Vec<Ran
 }
 
 impl DomainNodes {
-    /// Creates a topology domain with upper bounds on the members that fit there.
-    fn new(question: &Question<'_>, name: String, domain: Option<Domain>, ranks: Vec<Rank>) -> Self {
-        let when = When::Without(EVERYBODY);
+    /// Creates a topology domain of the nodes `ranks`, with upper bounds on the members that fit there. `name` is its name in explanations;
+    /// `domain` is `None` if pod affinity keeps the members together.
+    fn new(request: &PreemptionRequest<'_>, name: String, domain: Option<Domain>, ranks: Vec<Rank>) -> Self {
+        let when = When::Without(ALL_UNITS);
         Self {
             name,
             domain,
-            at_most: question.prospects.map_or(u64::MAX, |prospects| prospects.at_most(&ranks, when)),
-            places: question.prospects.map_or(ranks.len() as u64, |prospects| prospects.capacity(&ranks, when)),
+            at_most: request.prospects.map_or(u64::MAX, |prospects| prospects.at_most(&ranks, when)),
+            places: request.prospects.map_or(ranks.len() as u64, |prospects| prospects.capacity(&ranks, when)),
             ranks,
         }
     }
 }
 
-/// Returns the placement without evictions in the domain where most members fit; among equal ones in the tightest domain. `None` if enough
-/// members fit in no domain.
-fn fit_now(question: &Question<'_>, parts: &[DomainNodes]) -> Option<Decision> {
-    let mut open: Vec<&DomainNodes> = parts.iter().filter(|part| question.could_fit(&part.ranks, When::Now)).collect();
+/// Returns the decision that enough members fit without evictions in one of the domains `parts`: the one where most of them fit, and of
+/// equal ones the one with the least capacity. `None` if enough members fit in no domain.
+fn fit_now(request: &PreemptionRequest<'_>, parts: &[DomainNodes]) -> Option<Decision> {
+    let mut open: Vec<&DomainNodes> = parts.iter().filter(|part| request.could_fit(&part.ranks, When::Now)).collect();
     let places =
-        |part: &DomainNodes| question.prospects.map_or(0, |prospects| prospects.capacity(&part.ranks, When::Now));
-    let fit = |part: &DomainNodes| question.prospects.map_or(0, |prospects| prospects.at_most(&part.ranks, When::Now));
+        |part: &DomainNodes| request.prospects.map_or(0, |prospects| prospects.capacity(&part.ranks, When::Now));
+    let fit = |part: &DomainNodes| request.prospects.map_or(0, |prospects| prospects.at_most(&part.ranks, When::Now));
     open.sort_by_cached_key(|part| (Reverse(fit(part)), places(part)));
     let mut best: Option<(usize, Decision)> = None;
-    for (number, part) in first_and_roomiest(question, open, places).into_iter().enumerate() {
-        if number >= MOST_DOMAINS_TRIED && best.is_some() && question.prospects.is_some() {
+    for (number, part) in first_and_roomiest(request, open, places).into_iter().enumerate() {
+        if number >= MOST_DOMAINS_TRIED && best.is_some() && request.prospects.is_some() {
             break;
         }
-        let Some(Decision::Fits { placements, left, .. }) = question.fit_now(&part.ranks) else { continue };
+        let Some(Decision::Fits { placements, left, .. }) = request.fit_now(&part.ranks) else { continue };
         if best.as_ref().is_none_or(|(least, _)| left < *least) {
             best = Some((left, Decision::Fits { placements, left, domain: part.domain.clone() }));
         }
@@ -119,23 +122,25 @@ fn fit_now(question: &Question<'_>, parts: &[DomainNodes]) -> Option<Decision> {
     best.map(|(_, decision)| decision)
 }
 
-/// Returns a plan without victims in a domain where enough members fit after the pods that are leaving anyway have terminated.
-fn fit_then(question: &Question<'_>, parts: &[DomainNodes]) -> Option<Plan> {
-    let open = parts.iter().filter(|part| question.could_fit(&part.ranks, When::Then)).collect();
+/// Returns a plan without victims in the first of the domains `parts` where enough members fit after the pods that are leaving anyway have
+/// terminated; `None` if there is none.
+fn fit_then(request: &PreemptionRequest<'_>, parts: &[DomainNodes]) -> Option<Plan> {
+    let open = parts.iter().filter(|part| request.could_fit(&part.ranks, When::Then)).collect();
     let places =
-        |part: &DomainNodes| question.prospects.map_or(0, |prospects| prospects.capacity(&part.ranks, When::Then));
-    let mut tried = first_and_roomiest(question, open, places).into_iter();
-    tried.find_map(|part| Some(within(question.fit_then(&part.ranks)?, part.domain.as_ref())))
+        |part: &DomainNodes| request.prospects.map_or(0, |prospects| prospects.capacity(&part.ranks, When::Then));
+    let mut tried = first_and_roomiest(request, open, places).into_iter();
+    tried.find_map(|part| Some(with_domain(request.fit_then(&part.ranks)?, part.domain.as_ref())))
 }
 
 /// Returns the domains that are tried: the first `MOST_DOMAINS_TRIED` of `parts`, and of the others the `ROOMIEST_DOMAINS_TRIED` for which
-/// `places` returns the largest capacity. That is an upper bound, which ignores ports, inter-pod constraints, and members of other classes.
+/// `places` returns the largest capacity; all of `parts` if all nodes are searched anyway, as in a small cluster. This capacity is an upper
+/// bound, which ignores ports, inter-pod constraints, and members of other classes.
 fn first_and_roomiest<'p>(
-    question: &Question<'_>,
+    request: &PreemptionRequest<'_>,
     mut parts: Vec<&'p DomainNodes>,
     places: impl Fn(&DomainNodes) -> u64,
 ) -> Vec<&'p DomainNodes> {
-    if question.prospects.is_none() {
+    if request.prospects.is_none() {
         return parts;
     }
     let mut others = parts.split_off(parts.len().min(MOST_DOMAINS_TRIED));
@@ -144,34 +149,34 @@ fn first_and_roomiest<'p>(
     parts
 }
 
-/// Returns the plan with this topology domain recorded in it; `None` if only pod affinity keeps the members together.
-fn within(mut plan: Plan, domain: Option<&Domain>) -> Plan {
+/// Returns the plan with this topology domain recorded in it; `domain` is `None` if only pod affinity keeps the members together.
+fn with_domain(mut plan: Plan, domain: Option<&Domain>) -> Plan {
     plan.domain = domain.cloned();
     plan
 }
 
-/// Returns the plan with the cheapest victims in any domain; `None` if no domain has a plan.
-fn preempt(question: &Question<'_>, parts: &[DomainNodes]) -> Option<Plan> {
-    let when = When::Without(EVERYBODY);
-    let large: Vec<&DomainNodes> = parts.iter().filter(|part| question.could_fit(&part.ranks, when)).collect();
+/// Returns the plan with the cheapest victims in any of the domains `parts`; `None` if no domain has a plan.
+fn preempt(request: &PreemptionRequest<'_>, parts: &[DomainNodes]) -> Option<Plan> {
+    let when = When::Without(ALL_UNITS);
+    let large: Vec<&DomainNodes> = parts.iter().filter(|part| request.could_fit(&part.ranks, when)).collect();
     let mut levels: BTreeMap<Level, Vec<&DomainNodes>> = BTreeMap::new();
     for part in &large {
-        levels.entry(level(question, part)).or_default().push(part);
+        levels.entry(level(request, part)).or_default().push(part);
     }
     let mut trace = Vec::new();
     let mut best: Option<(Plan, &DomainNodes)> = None;
-    let (mut tried, mut open) = (0, Open::default());
-    let most = if question.prospects.is_none() { large.len() } else { MOST_DOMAINS_TRIED };
+    let (mut tried, mut open) = (0, LeastBound::default());
+    let most = if request.prospects.is_none() { large.len() } else { MOST_DOMAINS_TRIED };
     // The lower bounds of a level are computed only when the search reaches it.
-    for (least, part) in levels.into_iter().flat_map(|(level, parts)| in_order(question, level, parts)) {
+    for (least, part) in levels.into_iter().flat_map(|(level, parts)| by_lower_bound(request, level, parts)) {
         let dearer = |(plan, _): &(Plan, &DomainNodes)| least.is_some_and(|least| least > plan.cost);
-        if best.as_ref().is_some_and(dearer) || tried == most || (best.is_some() && question.effort.spent()) {
+        if best.as_ref().is_some_and(dearer) || tried == most || (best.is_some() && request.effort.spent()) {
             // No bound after this one is lower.
             open.note(least, CostBound::default());
             break;
         }
         tried += 1;
-        let Attempt { plan, least: found } = question.preempt(&part.ranks);
+        let Attempt { plan, least: found } = request.preempt(&part.ranks);
         if let Some(found) = found {
             open.note(least, found);
         }
@@ -198,60 +203,66 @@ fn preempt(question: &Question<'_>, parts: &[DomainNodes]) -> Option<Plan> {
         let small = counted(parts.len() - large.len(), "domain is", "domains are");
         trace.push(format!("{small} too small, even with every potential victim evicted."));
     }
-    let mut plan = within(plan, part.domain.as_ref());
+    let mut plan = with_domain(plan, part.domain.as_ref());
     plan.trace.splice(0..0, trace);
-    Attempt { plan: Some(plan), least: Some(least) }.told(question.context)
+    Attempt { plan: Some(plan), least: Some(least) }.into_plan(request.context)
 }
 
-/// Lower bounds on the number of budget violations and on the highest priority of a victim ([`Prospects::least`]); `None` if all nodes are
-/// searched anyway.
+/// Lower bounds for a domain on the number of budget violations and on the highest priority of a victim ([`Prospects::least`]); `None` if
+/// all nodes are searched anyway, as in a small cluster.
 ///
 /// [`Prospects::least`]: crate::index::Prospects::least
 type Level = Option<(usize, Option<i32>)>;
 
-/// Returns the lower bounds by which the domains are sorted first; `None` if all nodes are searched anyway.
-fn level(question: &Question<'_>, part: &DomainNodes) -> Level {
-    question.prospects.map(|prospects| prospects.lower_bounds(&part.ranks))
+/// Returns the lower bounds of a domain by which the domains are sorted first; `None` if all nodes are searched anyway, as in a
+/// small cluster.
+fn level(request: &PreemptionRequest<'_>, part: &DomainNodes) -> Level {
+    request.prospects.map(|prospects| prospects.lower_bounds(&part.ranks))
 }
 
-/// Returns a lower bound on the cost of victims in a domain; `None` if all nodes are searched anyway.
+/// Returns a lower bound on the cost of every plan in a domain; `None` if all nodes are searched anyway, as in a small cluster.
 #[cfg(test)]
-pub(super) fn bound(question: &Question<'_>, part: &DomainNodes) -> Option<Cost> {
-    level(question, part).map(|level| least(question, part, level))
+pub(super) fn bound(request: &PreemptionRequest<'_>, part: &DomainNodes) -> Option<Cost> {
+    level(request, part).map(|level| lower_bound_on_cost(request, part, level))
 }
 
-/// Lower bound on the cost of every plan in the domains that were recorded so far; `None` if no domain was.
+/// The least of the lower bounds of the domains that were recorded so far: no plan in any of them costs less. `None` before the first
+/// domain.
 #[derive(Default)]
-struct Open(Option<CostBound>);
+struct LeastBound(Option<CostBound>);
 
-impl Open {
-    /// Records a domain with two lower bounds on the cost of its plans, of which the higher one counts. `least` is `None` if there is only
-    /// `found`.
+impl LeastBound {
+    /// Records a domain with two lower bounds on the cost of its plans, of which the higher one is used. `least` is `None` if only `found`
+    /// is known.
     fn note(&mut self, least: Option<Cost>, found: CostBound) {
         let least = least.map_or(found, |least| least.bound().max(found));
         self.0 = Some(self.0.map_or(least, |known| known.min(least)));
     }
 }
 
-/// Returns the domains of a level with lower bounds on the cost of victims there, in ascending order of that bound; then the tighter domain
-/// first, then by name.
-fn in_order<'p>(
-    question: &Question<'_>,
+/// Returns the domains `parts`, which have the same [`Level`], each with a lower bound on the cost of its plans, in the order in which they
+/// are searched: by ascending bound, then by capacity, then by name.
+fn by_lower_bound<'p>(
+    request: &PreemptionRequest<'_>,
     level: Level,
     parts: Vec<&'p DomainNodes>,
 ) -> Vec<(Option<Cost>, &'p DomainNodes)> {
     let mut order: Vec<(Option<Cost>, &DomainNodes)> =
-        parts.into_iter().map(|part| (level.map(|level| least(question, part, level)), part)).collect();
+        parts.into_iter().map(|part| (level.map(|level| lower_bound_on_cost(request, part, level)), part)).collect();
     order.sort_by(|(a, part), (b, other)| {
         (a.cmp(b)).then_with(|| part.places.cmp(&other.places)).then_with(|| part.name.cmp(&other.name))
     });
     order
 }
 
-/// Returns a lower bound on the cost of victims in a domain, given the lower bounds of its [`Level`]: on the number of budget violations,
-/// and on the highest priority of a victim, which is `None` if that is not known.
-fn least(question: &Question<'_>, part: &DomainNodes, (violations, ceiling): (usize, Option<i32>)) -> Cost {
-    let &Question { cluster, nodes, in_flight, demand, .. } = question;
+/// Returns a lower bound on the cost of every plan in a domain. `violations` and `ceiling` are the bounds of its [`Level`]: on the number
+/// of budget violations, and on the highest priority of a victim, which is `None` if that is not bounded.
+fn lower_bound_on_cost(
+    request: &PreemptionRequest<'_>,
+    part: &DomainNodes,
+    (violations, ceiling): (usize, Option<i32>),
+) -> Cost {
+    let &PreemptionRequest { cluster, nodes, in_flight, demand, .. } = request;
     match ceiling {
         Some(ceiling) => Cost {
             budget_violations: violations,
@@ -261,15 +272,15 @@ fn least(question: &Question<'_>, part: &DomainNodes, (violations, ceiling): (us
     }
 }
 
-/// Explains why not enough members fit, for the topology domain where the most members fit.
-fn shortfall(question: &Question<'_>, parts: &[DomainNodes]) -> Decision {
-    let fits = |part: &DomainNodes| match question.shortfall(&part.ranks) {
+/// Returns the decision that the members are unschedulable, with the numbers of the one of the domains `parts` where the most members fit.
+fn shortfall(request: &PreemptionRequest<'_>, parts: &[DomainNodes]) -> Decision {
+    let fits = |part: &DomainNodes| match request.shortfall(&part.ranks) {
         Decision::Unschedulable(shortfall) => shortfall.fits_at_most() as u64,
         _ => 0,
     };
-    let few = question.prospects.is_none();
+    let few = request.prospects.is_none();
     let nearest = parts.iter().min_by_key(|part| Reverse(if few { fits(part) } else { part.at_most }));
-    let mut decision = question.shortfall(nearest.map_or(&[], |part| part.ranks.as_slice()));
+    let mut decision = request.shortfall(nearest.map_or(&[], |part| part.ranks.as_slice()));
     let domain = nearest.and_then(|part| part.domain.clone());
     if let (Decision::Unschedulable(shortfall), Some(domain)) = (&mut decision, domain) {
         shortfall.domain = Some(NearestDomain { domain });

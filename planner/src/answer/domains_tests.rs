@@ -1,7 +1,7 @@
 //! No bound that excludes a domain is above the cost of a plan there.
 
-use super::domains::{bound, parts};
-use super::question::{EVERYBODY, Question};
+use super::domains::{bound, permitted_domains};
+use super::request::{ALL_UNITS, PreemptionRequest};
 use crate::api::{Context, Cost};
 use crate::filters::Nodes;
 use crate::index::{Prospects, When};
@@ -20,14 +20,15 @@ fn no_bound_of_a_domain_is_above_the_cost_of_a_plan_there() {
         let prospects = Prospects::new(&cluster, &demand, &nodes, &in_flight);
         let elsewhere =
             Elsewhere::new(&cluster, &nodes, in_flight.reservations(&cluster), in_flight.leaving(&cluster, &nodes));
-        let question = Question::new(&cluster, &demand, &context, &nodes, &in_flight, prospects.as_ref(), &elsewhere);
+        let request =
+            PreemptionRequest::new(&cluster, &demand, &context, &nodes, &in_flight, prospects.as_ref(), &elsewhere);
         let (choices, mut plans) = (world.choices(), 0);
-        for part in parts(&question).unwrap_or_default() {
+        for part in permitted_domains(&request).unwrap_or_default() {
             let zone = part.name.strip_prefix("zone=z").and_then(|zone| zone.parse::<usize>().ok());
             let Some(truth) = world.least_cost_in(&choices, zone) else { continue };
-            let could = question.could_fit(&part.ranks, When::Without(EVERYBODY));
+            let could = request.could_fit(&part.ranks, When::Without(ALL_UNITS));
             prop_assert!(could, "{}: {truth:?}, and it is excluded", part.name);
-            let bound = bound(&question, &part);
+            let bound = bound(&request, &part);
             let said =
                 |cost: &Cost| (cost.budget_violations, cost.highest_priority, cost.priority_sum, cost.victim_pods);
             prop_assert!(

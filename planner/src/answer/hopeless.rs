@@ -7,8 +7,8 @@ use crate::problem::Problem;
 use std::collections::BTreeMap;
 use std::iter::once;
 
-/// Explains why no node can be freed for the critical add-on `pod`. `fates` says for each unit whether it may be
-/// evicted; `looked` are the numbers of nodes that were searched, and of those that evictions could free.
+/// Explains why no node can be freed for the critical add-on `pod`. `fates` says by index of a unit whether it may be evicted; `looked` are
+/// the number of nodes on which victims were searched, and of those that evictions could free.
 pub(super) fn hopeless(
     problem: &Problem<'_>,
     all_nodes: &Nodes<'_>,
@@ -26,8 +26,8 @@ pub(super) fn hopeless(
     Hopeless { nodes: all_nodes.len(), unknown: Vec::new(), refusals, nearest, looked }
 }
 
-/// Returns the node that lacks least for the critical add-on after all permitted evictions; `None` if every node is
-/// infeasible whatever is evicted.
+/// Returns the node that lacks least for the critical add-on after all permitted evictions, with its numbers; `None` if every node is
+/// infeasible by filters that do not depend on other pods. `fates` says by index of a unit whether it may be evicted.
 fn nearest(problem: &Problem<'_>, pod: &Pod, fates: &[Fate]) -> Option<Nearest> {
     let class = problem.classes.first()?;
     let then = problem.occupancy_after_terminations();
@@ -52,8 +52,8 @@ fn nearest(problem: &Problem<'_>, pod: &Pod, fates: &[Fate]) -> Option<Nearest> 
     Some(describe(problem, pod, fates, rank, lacks))
 }
 
-/// Returns the nearest node with the names and the amounts of the resources that it `lacks`, and counts of the pods
-/// there by whether they may be evicted.
+/// Returns the node `rank` as the nearest one: what it still `lacks`, and how many pods there may and must not be evicted. `fates` says by
+/// index of a unit whether it may be evicted.
 fn describe(problem: &Problem<'_>, pod: &Pod, fates: &[Fate], rank: Rank, lacks: Vec<(ResourceId, i128)>) -> Nearest {
     let cluster = problem.cluster;
     let going: Vec<usize> =
@@ -66,13 +66,13 @@ fn describe(problem: &Problem<'_>, pod: &Pod, fates: &[Fate], rank: Rank, lacks:
     let evictable: usize = going.iter().map(here).sum();
     let leaving = problem.leaving.iter().filter(|(_, on)| *on == rank).count();
     let all = cluster.rows_at(node).count();
-    let mut room = problem.occupancy_after_terminations();
-    going.iter().for_each(|unit| room.take(&problem.potential.units[*unit].pods));
+    let mut occupancy = problem.occupancy_after_terminations();
+    going.iter().for_each(|unit| occupancy.take(&problem.potential.units[*unit].pods));
     let refusal = problem
         .demand
         .members
         .first()
-        .and_then(|member| room.refuse(*member, rank))
+        .and_then(|member| occupancy.refuse(*member, rank))
         .filter(|refusal| !matches!(refusal, Refusal::Insufficient(_)));
     let units: Vec<_> = going.iter().map(|unit| problem.potential.units[*unit].clone()).collect();
     let guaranteed = problem.budgets.guaranteed(&units).into_iter();

@@ -8,7 +8,7 @@ mod domains;
 mod domains_tests;
 mod hopeless;
 mod mutual_exclusion;
-mod question;
+mod request;
 mod rescue;
 mod shortfall;
 mod spared;
@@ -18,6 +18,6 @@ mod verify;
 
 pub use decide::plan;
 pub use mutual_exclusion::mutually_exclusive;
-pub use rescue::{must_stay, rank, rescue, room_for};
+pub use rescue::{feasible_node, must_stay, rescue, reservation_priority};
 pub use spared::{Bystander, Sparing, spared};
 pub use still_fits::{OUTAGE_TAINTS, still_fits};

@@ -11,9 +11,9 @@ use crate::model::{Cluster, Pod, SpreadConstraint};
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Returns the UIDs of the members of which a node has more than the maximum skew of a spread constraint that counts them. If no node has
-/// more, the domain with the fewest pods admits its members first, and then the next one. If a node has more, members bound earlier may
-/// still make the distribution even; the affected nodes are not determined.
+/// Returns the UIDs of the members that may keep each other from being bound: more of them are placed on one node than the `maxSkew` of a
+/// topology spread constraint that counts them. If no node has more, the members are bound one after the other. If a node has more, they
+/// may be bound nevertheless, because members that are bound earlier can make the distribution even; that is not determined.
 pub fn mutually_exclusive(cluster: &Cluster, placements: &[Placement]) -> BTreeSet<SmolStr> {
     let mut nodes: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
     for placement in placements {

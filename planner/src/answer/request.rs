@@ -76,8 +76,8 @@ impl<'q> PreemptionRequest<'q> {
         prospects: Option<&'q Prospects>,
         elsewhere: &'q Elsewhere<'q>,
     ) -> Self {
-        let now = Occupancy::new(cluster, nodes, &demand.members, in_flight.held(cluster));
-        let (effort, plain, flaw) = (Effort::of_decision(), Effort::of_plain(), RefCell::default());
+        let now = Occupancy::new(cluster, nodes, &demand.members, in_flight.reservations(cluster));
+        let (effort, plain, flaw) = (Effort::of_decision(), Effort::of_plain_placement(), RefCell::default());
         let kinds = count_classes(cluster, demand);
         Self { cluster, demand, context, nodes, in_flight, now, prospects, effort, elsewhere, plain, kinds, flaw }
     }
@@ -107,7 +107,7 @@ impl<'q> PreemptionRequest<'q> {
         let occupancy = self.now.on(nodes);
         match (&self.demand.domains, ranks.first()) {
             (Some(domains), Some(first)) => {
-                occupancy.within(&domains.key, self.nodes.place(*first), self.in_flight.held(self.cluster))
+                occupancy.within(&domains.key, self.nodes.place(*first), self.in_flight.reservations(self.cluster))
             }
             _ => occupancy,
         }
@@ -144,7 +144,7 @@ impl<'q> PreemptionRequest<'q> {
     fn useful_and_whether_all(&self, ranks: &[Rank], when: When) -> (Vec<Rank>, bool) {
         let around = |ranks: &[Rank]| self.now.affinity_and_domains(&self.demand.members, ranks);
         let Some(prospects) = self.prospects else { return (ranks.to_vec(), true) };
-        let (useful, all) = prospects.useful(ranks, when, around);
+        let (useful, all) = prospects.promising_nodes(ranks, when, around);
         // Inter-pod constraints can refer to victims on nodes where no member fits.
         let all = all && (useful.len() == ranks.len() || !self.now.has_inter_pod_constraints());
         (useful, all)
@@ -182,7 +182,7 @@ impl<'q> PreemptionRequest<'q> {
         let nodes = Nodes::some(self.cluster, self.useful(ranks, When::Then));
         if self.can_place_carefully(&nodes) {
             let problem = self.problem_on(&nodes, ranks, &self.effort);
-            let occupancy = problem.room_then();
+            let occupancy = problem.occupancy_after_terminations();
             if let Some(placed) = place_needed(&problem, &occupancy) {
                 return self.checked(&problem, occupancy, Found::by_waiting(placed));
             }
@@ -193,9 +193,9 @@ impl<'q> PreemptionRequest<'q> {
         let placed = self.first_fit(ranks, true)?;
         let places: BTreeSet<Rank> = placed.iter().map(|(_, rank)| *rank).collect();
         let nodes = Nodes::some(self.cluster, places.into_iter().collect());
-        let problem = self.problem_on(&nodes, ranks, &Effort::of_words());
+        let problem = self.problem_on(&nodes, ranks, &Effort::of_explanation());
         let placed = placed.into_iter().filter_map(|(pod, rank)| Some((pod, nodes.rank_of_place(rank)?))).collect();
-        self.checked(&problem, problem.room_then(), Found::by_waiting(placed))
+        self.checked(&problem, problem.occupancy_after_terminations(), Found::by_waiting(placed))
     }
 
     /// Searches a plan with victims on the nodes `ranks`. Victims are searched among the units of the lowest priorities that could be
@@ -258,7 +258,7 @@ impl<'q> PreemptionRequest<'q> {
         let nodes = Nodes::some(self.cluster, useful);
         let mut problem = self.problem_on(&nodes, ranks, &self.effort);
         problem.consider_victims(ceiling);
-        let occupancy = problem.room_then();
+        let occupancy = problem.occupancy_after_terminations();
         let found = match self.context.strategy {
             Strategy::LeastCost => least_cost::search(&problem, &occupancy),
             Strategy::Kep5710 => kep5710::search(&problem, &occupancy),
@@ -292,10 +292,10 @@ impl<'q> PreemptionRequest<'q> {
         // What an exhausted search did not find may exist, unless upper bounds exclude it.
         let cut_short = (self.effort.spent() || self.plain.exhausted_times() > 0) && self.could_fit(ranks, when);
         // The shortfall is explained even if the search has used up its effort.
-        let effort = Effort::of_words();
+        let effort = Effort::of_explanation();
         let mut problem = self.problem_on(self.nodes, ranks, &effort);
         if ranks.len() < self.nodes.len() {
-            problem.leave_out_all_but(ranks);
+            problem.restrict_to_nodes(ranks);
         }
         let now = fill(&problem, &problem.now);
         let nodes = Nodes::some(self.cluster, self.useful(ranks, When::Without(ALL_UNITS)));

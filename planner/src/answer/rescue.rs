@@ -20,13 +20,14 @@ use giveway_crds::wording::counted;
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Returns the priority that counts for a critical add-on against reservations, its own and those of other pods.
-pub fn rank(priority: i32) -> i32 {
+/// Returns the priority that a critical add-on of this pod priority has when reservations are compared, its own and those of other pods: at
+/// least that of critical pods.
+pub fn reservation_priority(priority: i32) -> i32 {
     priority.max(critical::PRIORITY)
 }
 
-/// Returns the pod with this key if it is pending, not gated, and not a member of a group; otherwise `None`.
-fn waiting<'a>(cluster: &'a Cluster, key: &ObjectKey) -> Option<(PodIndex, &'a Pod)> {
+/// Returns the pod with this key and its index if it is pending, not gated, and not a member of a group; otherwise `None`.
+fn pending_addon<'a>(cluster: &'a Cluster, key: &ObjectKey) -> Option<(PodIndex, &'a Pod)> {
     let index = cluster.pod_index(key)?;
     let pod = cluster.pod_at(index)?;
     let waits = pod.live() && !pod.bound() && !pod.gated && !pod.gated_by_others && pod.group.is_none();
@@ -48,10 +49,10 @@ fn demand(index: PodIndex, pod: &Pod) -> Demand {
     }
 }
 
-/// Decides for one critical add-on: it fits on a node, pods are evicted for it, or no node can be freed. `context` is as for
-/// [`plan`](super::plan()); its strategy does not matter.
+/// Decides for the critical add-on with this key: it fits on a node, pods of a node are evicted for it, or no node can be freed. `terms` is
+/// the administrator's configuration; `context` is as for [`plan`](super::plan()), and its strategy does not matter.
 pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Context) -> Rescue {
-    let Some((member, pod)) = waiting(cluster, key) else { return Rescue::Nothing };
+    let Some((member, pod)) = pending_addon(cluster, key) else { return Rescue::Nothing };
     let unknown = cluster.not_modeled(pod);
     if !unknown.is_empty() {
         return Rescue::Hopeless(Box::new(Hopeless { unknown, ..Hopeless::default() }));
@@ -62,16 +63,16 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
     let suits = |rank: &Rank| unsuitable(pod, all.at(*rank)).is_none();
     let suitable: Vec<Rank> = (0..all.len()).filter(suits).collect();
     let only_node = suitable.len() == 1;
-    let mut room = Occupancy::new(cluster, &all, &demand.members, in_flight.reservations(cluster));
-    let wide = room.looks_around();
+    let mut occupancy = Occupancy::new(cluster, &all, &demand.members, in_flight.reservations(cluster));
+    let wide = occupancy.has_inter_pod_constraints();
     let some = Nodes::suitable(cluster, suitable);
     if !wide {
-        room = Occupancy::new(cluster, &some, &demand.members, in_flight.reservations(cluster));
+        occupancy = Occupancy::new(cluster, &some, &demand.members, in_flight.reservations(cluster));
     }
     let nodes = if wide { &all } else { &some };
-    let mut problem = Problem::new(cluster, nodes, &demand, context, &in_flight, room, &Effort::of_decision());
+    let mut problem = Problem::new(cluster, nodes, &demand, context, &in_flight, occupancy, &Effort::of_decision());
     let then = problem.occupancy_after_terminations();
-    if let Some(rank) = open(&problem, &problem.now).or_else(|| open(&problem, &then)) {
+    if let Some(rank) = first_feasible(&problem, &problem.now).or_else(|| first_feasible(&problem, &then)) {
         return Rescue::Fits(nodes.at(rank).name.clone());
     }
     problem.potential = PotentialVictims::new(cluster, nodes, &in_flight, i32::MAX, i32::MAX);
@@ -84,7 +85,7 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
         pod,
         member,
         fates: &fates,
-        room: then,
+        occupancy: then,
         elsewhere: &elsewhere,
         effort: &mut effort,
         best: None,
@@ -99,14 +100,14 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
     }
 }
 
-/// Returns the first node by name on which the critical add-on fits beside the pods in `room`; `None` if there is none.
-fn open(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Rank> {
+/// Returns the rank of the first node by name on which the critical add-on of the problem fits in `occupancy`; `None` if there is none.
+fn first_feasible(problem: &Problem<'_>, occupancy: &Occupancy<'_>) -> Option<Rank> {
     let (class, member) = (problem.classes.first()?, *problem.demand.members.first()?);
-    (0..problem.nodes.len()).find(|rank| class.unsuitable[*rank].is_none() && room.refuse(member, *rank).is_none())
+    (0..problem.nodes.len()).find(|rank| class.unsuitable[*rank].is_none() && occupancy.refuse(member, *rank).is_none())
 }
 
-/// Returns for each unit the most restrictive fate of its pods. Only a single pod can be evicted on the condition that it fits on another
-/// node.
+/// Returns by index of a unit whether it may be evicted for the critical add-on `addon`: as the pod of the unit for which that is most
+/// restricted. A group that would have to fit on other nodes stays. `only_node` is true if the add-on can run on one node only.
 fn fates(problem: &Problem<'_>, addon: &Pod, terms: &Terms, only_node: bool) -> Vec<Fate> {
     let fate = |index: &PodIndex, grouped: bool| match problem.cluster.row(*index).rescue_class {
         RescueClass::Short | RescueClass::Long => Fate::Goes,
@@ -126,8 +127,8 @@ fn fates(problem: &Problem<'_>, addon: &Pod, terms: &Terms, only_node: bool) -> 
         .collect()
 }
 
-/// Makes the plan for the chosen node and victims. `looked` are the numbers of evaluated nodes and of nodes that
-/// evictions could free.
+/// Returns the plan for the critical add-on `member` with the victims and the node in `choice`. `looked` are the number of nodes on which
+/// victims were searched, and of those that evictions could free; they are named in the explanation.
 fn eviction(problem: &Problem<'_>, member: PodIndex, choice: AddonVictims<'_>, looked: (usize, usize)) -> Eviction {
     let AddonVictims { mut units, weight } = choice;
     units.sort_by(|a, b| problem.potential.compare(*a, *b));
@@ -141,7 +142,7 @@ fn eviction(problem: &Problem<'_>, member: PodIndex, choice: AddonVictims<'_>, l
         looked.1,
         counted(problem.nodes.len(), "node", "nodes"),
         weight.step.number(),
-        weight.homeless
+        weight.stranded
     )];
     if looked.0 < looked.1 {
         trace.push(format!("{} looked at.", counted(looked.0, "of them was", "of them were")));
@@ -156,20 +157,21 @@ fn eviction(problem: &Problem<'_>, member: PodIndex, choice: AddonVictims<'_>, l
     Eviction { plan, step: weight.step, shortened }
 }
 
-/// Returns the name of the first node, by name, on which the critical add-on with this key fits now; `None` if there is none, or the pod is
-/// not pending.
-pub fn room_for(cluster: &Cluster, key: &ObjectKey, context: &Context) -> Option<SmolStr> {
-    let (member, pod) = waiting(cluster, key)?;
+/// Returns the name of the first node, by name, on which the critical add-on with this key fits now, without evictions; `None` if there is
+/// none, or the pod is not pending.
+pub fn feasible_node(cluster: &Cluster, key: &ObjectKey, context: &Context) -> Option<SmolStr> {
+    let (member, pod) = pending_addon(cluster, key)?;
     let (demand, nodes) = (demand(member, pod), Nodes::new(cluster));
     let in_flight = InFlight::new(cluster, &demand, context);
-    let room = Occupancy::new(cluster, &nodes, &demand.members, in_flight.reservations(cluster));
-    let problem = Problem::new(cluster, &nodes, &demand, context, &in_flight, room, &Effort::of_decision());
-    let rank = open(&problem, &problem.now)?;
+    let occupancy = Occupancy::new(cluster, &nodes, &demand.members, in_flight.reservations(cluster));
+    let problem = Problem::new(cluster, &nodes, &demand, context, &in_flight, occupancy, &Effort::of_decision());
+    let rank = first_feasible(&problem, &problem.now)?;
     Some(nodes.at(rank).name.clone())
 }
 
-/// Returns the first of the pods with the UIDs `victims`, by UID, that must not be evicted for the critical add-on `key` any more; `None`
-/// if all may be. Protected namespaces, and pods that no longer exist, are ignored.
+/// Returns the first of the pods with these UIDs (`victims`), in the order of the UIDs, that must not be evicted for the critical add-on
+/// `key` any more; `None` if all may be. Whether a namespace is protected is not checked, and pods that are terminating or do not exist are
+/// skipped.
 pub fn must_stay<'c>(
     cluster: &'c Cluster,
     key: &ObjectKey,

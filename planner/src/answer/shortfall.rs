@@ -4,13 +4,13 @@ use crate::api::{GuaranteedBudget, Help, Missing, Refusal, Shortfall};
 use crate::filters::Rank;
 use crate::model::{Budget, Pod, PodIndex, ResourceId, Row};
 use crate::problem::Problem;
-use crate::search::{Layout, fill, kep5710};
+use crate::search::{GreedyPlacement, fill, kep5710};
 use giveway_crds::policy::PreemptionPolicy;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Explains why not enough members fit; `now` is the best placement without evictions, on all nodes. `victims` is the problem on the
-/// nodes where evictions could help, with all units that may be evicted.
-pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>, victims: &Problem<'_>) -> Shortfall {
+/// Explains why not enough members fit. `problem` has all nodes, `now` is the best placement in it without evictions. `victims` is the
+/// problem on the nodes where evictions could help, with all units that may be evicted.
+pub(super) fn shortfall(problem: &Problem<'_>, now: &GreedyPlacement<'_>, victims: &Problem<'_>) -> Shortfall {
     let demand = problem.demand;
     let placed: BTreeSet<PodIndex> = now.placed.iter().map(|(pod, _)| *pod).collect();
     let short = demand.need.saturating_sub(placed.len());
@@ -22,7 +22,7 @@ pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>, victims: &Probl
     let example = unplaced.first().and_then(|(class, member)| Some((class, *member, problem.cluster.pod_at(*member)?)));
     if let Some((class, member, _)) = example {
         for rank in 0..problem.nodes.len() {
-            match class.unsuitable[rank].clone().or_else(|| now.room.refuse(member, rank)) {
+            match class.unsuitable[rank].clone().or_else(|| now.occupancy.refuse(member, rank)) {
                 Some(Refusal::Insufficient(_)) | None => drop(usable.insert(rank)),
                 Some(refusal) => *refusals.entry(refusal).or_default() += 1,
             }
@@ -68,8 +68,9 @@ pub(super) fn shortfall(problem: &Problem<'_>, now: &Layout<'_>, victims: &Probl
     }
 }
 
-/// Returns how many members would fit only after evictions that guaranteed budgets do not allow, and these budgets. `(0, [])` if `help`
-/// says that budgets are not the reason.
+/// Returns how many members would fit only after evictions that guaranteed budgets do not allow, and these budgets. `(0, [])` if budgets
+/// are not the reason. `help` is the effect of evicting all units that may be evicted: budgets can be the reason only if all needed members
+/// would fit then.
 fn withheld(problem: &Problem<'_>, help: Help) -> (usize, Box<[GuaranteedBudget]>) {
     let (units, need) = (&problem.potential.units, problem.demand.need);
     if help != Help::NotEnough(need) {
@@ -79,7 +80,7 @@ fn withheld(problem: &Problem<'_>, help: Help) -> (usize, Box<[GuaranteedBudget]
     if budgets.is_empty() {
         return (0, Box::default());
     }
-    let kept = kep5710::reach(problem, &problem.occupancy_after_terminations(), &vec![true; units.len()]);
+    let kept = kep5710::most_placeable(problem, &problem.occupancy_after_terminations(), &vec![true; units.len()]);
     let named = |(budget, allowed, threshold): (&Budget, usize, i32)| GuaranteedBudget {
         key: budget.key.clone(),
         allowed,
@@ -88,14 +89,15 @@ fn withheld(problem: &Problem<'_>, help: Help) -> (usize, Box<[GuaranteedBudget]
     (need.saturating_sub(kept).max(1), budgets.into_iter().map(named).collect())
 }
 
-/// Returns the resources of which too little is free for `pod`, on those of the `usable` nodes that lack the fewest resources.
-fn lacking(now: &Layout<'_>, pod: &Pod, usable: &BTreeSet<Rank>) -> BTreeSet<ResourceId> {
-    let lacks: Vec<Vec<ResourceId>> = usable.iter().map(|rank| now.room.lacks(pod, *rank)).collect();
+/// Returns the resources of which too little is free for `pod`, beside the placement `now`, on those of the `usable` nodes that lack the
+/// fewest resources.
+fn lacking(now: &GreedyPlacement<'_>, pod: &Pod, usable: &BTreeSet<Rank>) -> BTreeSet<ResourceId> {
+    let lacks: Vec<Vec<ResourceId>> = usable.iter().map(|rank| now.occupancy.lacks(pod, *rank)).collect();
     let fewest = lacks.iter().map(Vec::len).filter(|count| *count > 0).min();
     lacks.into_iter().filter(|list| Some(list.len()) == fewest).flatten().collect()
 }
 
-/// Returns how much of a resource the eviction of all permitted victims would free on usable nodes.
+/// Returns how much of the resource `id` the eviction of all pods that may be evicted would free on the `usable` nodes.
 fn freed(problem: &Problem<'_>, id: ResourceId, usable: &BTreeSet<Rank>) -> i128 {
     let (cluster, demand) = (problem.cluster, problem.demand);
     if demand.policy == PreemptionPolicy::Never || cluster.offered(id) == 0 {
@@ -108,15 +110,16 @@ fn freed(problem: &Problem<'_>, id: ResourceId, usable: &BTreeSet<Rank>) -> i128
     rows.filter(goes).filter_map(|(_, row)| cluster.class(row.class)).map(|class| class.requests.get(id)).sum()
 }
 
-/// Returns what preemption could do for the preemptor, given the problem with all units that may be evicted.
+/// Returns what preemption could do for the preemptor: `problem` has the nodes where evictions could help, and all units that may be
+/// evicted.
 fn help(problem: &Problem<'_>) -> Help {
     if problem.demand.policy == PreemptionPolicy::Never {
         return Help::without_preemption(problem.demand.optional);
     }
     if !problem.potential.units.is_empty() {
-        let mut room = problem.occupancy_after_terminations();
-        problem.potential.units.iter().for_each(|unit| room.take(&unit.pods));
-        return Help::NotEnough(fill(problem, &room).placed.len().min(problem.demand.need));
+        let mut occupancy = problem.occupancy_after_terminations();
+        problem.potential.units.iter().for_each(|unit| occupancy.take(&unit.pods));
+        return Help::NotEnough(fill(problem, &occupancy).placed.len().min(problem.demand.need));
     }
     // If no node is feasible whatever is evicted, no potential victims were collected.
     let nowhere = problem.nodes.len() == 0 && problem.cluster.units_below(problem.demand.priority) > 0;

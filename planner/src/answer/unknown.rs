@@ -7,30 +7,31 @@ use crate::model::{Cluster, Pod, PodIndex, ResourceId};
 use crate::problem::{Demand, Effort};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Returns the unknown requirements of the members; `None` if all requirements are known.
+/// Returns which requirements of the members are not known, so that evictions might not help; `None` if all are known.
 pub(super) fn unknown(cluster: &Cluster, demand: &Demand) -> Option<Unknown> {
     let pods = demand.members.iter().filter_map(|member| cluster.pod_at(*member));
     let stored = pods.flat_map(|pod| pod.unknown.iter().cloned());
     let why: BTreeSet<String> =
-        stored.chain(served_elsewhere(cluster, &demand.members)).take(MOST_UNKNOWN_NAMED).collect();
-    (!why.is_empty()).then(|| of_members(cluster, demand, why.into_iter().collect()))
+        stored.chain(devices_needed(cluster, &demand.members)).take(MOST_UNKNOWN_NAMED).collect();
+    (!why.is_empty()).then(|| unknown_because(cluster, demand, why.into_iter().collect()))
 }
 
-/// Returns the members of a demand with `why`, the requirements that the planner cannot evaluate, in words.
-pub(super) fn of_members(cluster: &Cluster, demand: &Demand, why: Vec<String>) -> Unknown {
+/// Returns the members of a demand together with `why`: the requirements, in words, that the planner cannot evaluate.
+pub(super) fn unknown_because(cluster: &Cluster, demand: &Demand, why: Vec<String>) -> Unknown {
     let pods = demand.members.iter().filter_map(|member| cluster.pod_at(*member));
     Unknown { members: pods.map(|pod| pod.key.clone()).collect(), why }
 }
 
-/// Returns the first of the members of one class that follow each other, and so on: what members of one class share is read once for them.
+/// Returns the first one of each run of successive members of one equivalence class, so that what they share is read once.
 pub(super) fn first_of_class(cluster: &Cluster, members: &[PodIndex]) -> impl Iterator<Item = PodIndex> {
     let runs = members.chunk_by(|a, b| cluster.row(*a).class == cluster.row(*b).class);
     runs.filter_map(|run| run.first().copied())
 }
 
-/// Returns, as words, the requested extended resources that a DeviceClass serves and that a suitable node does not offer itself:
-/// kube-scheduler looks for devices on such a node (KEP-5004). Where no effort is left to find such a node, there may be one.
-fn served_elsewhere(cluster: &Cluster, members: &[PodIndex]) -> impl Iterator<Item = String> {
+/// Returns, in words, which requested extended resources a DeviceClass serves on a suitable node that does not offer them itself:
+/// kube-scheduler looks for devices on such a node (KEP-5004), and the planner does not know them. If no effort is left to look for such a
+/// node, there is assumed to be one.
+fn devices_needed(cluster: &Cluster, members: &[PodIndex]) -> impl Iterator<Item = String> {
     let mut examples: BTreeMap<_, &Pod> = BTreeMap::new();
     for member in first_of_class(cluster, members) {
         if let Some(pod) = cluster.pod_at(member) {

@@ -8,11 +8,11 @@ use crate::problem::Problem;
 use crate::search::Found;
 use giveway_crds::wording::counted;
 
-/// Checks that the result of a search may become a plan; `room` contains neither its evictions nor its placements.
+/// Checks that the result of a search may become a plan. `occupancy` contains neither the evictions nor the placements of the result.
 ///
 /// # Errors
 /// Why the result must not become a plan, as a sentence.
-pub(super) fn verify(problem: &Problem<'_>, room: &Occupancy<'_>, found: &Found) -> Result<(), String> {
+pub(super) fn verify(problem: &Problem<'_>, occupancy: &Occupancy<'_>, found: &Found) -> Result<(), String> {
     let cluster = problem.cluster;
     if found.placed.len() < problem.demand.need {
         return Err(format!(
@@ -24,7 +24,7 @@ pub(super) fn verify(problem: &Problem<'_>, room: &Occupancy<'_>, found: &Found)
     let units = || found.victims.iter().map(|unit| &problem.potential.units[*unit]);
     let mut gone = vec![false; cluster.pod_bound()];
     units().flat_map(|unit| &unit.pods).for_each(|pod| gone[*pod as usize] = true);
-    let mut room = room.clone();
+    let mut occupancy = occupancy.clone();
     for unit in units() {
         let name = unit.key;
         if unit.priority >= problem.demand.priority {
@@ -48,7 +48,7 @@ pub(super) fn verify(problem: &Problem<'_>, room: &Occupancy<'_>, found: &Found)
         if members.iter().any(left_behind) {
             return Err(format!("Group {name} would be disrupted only partially."));
         }
-        room.take(&unit.pods);
+        occupancy.take(&unit.pods);
     }
     if !problem.budgets.may_evict(&problem.budgets.tally(), units()) {
         return Err("A guaranteed budget would be violated.".to_owned());
@@ -56,11 +56,11 @@ pub(super) fn verify(problem: &Problem<'_>, room: &Occupancy<'_>, found: &Found)
     for (member, rank) in &found.placed {
         let Some(pod) = cluster.pod_at(*member) else { return Err("A member does not exist.".to_owned()) };
         let node = problem.nodes.at(*rank);
-        if let Some(refusal) = unsuitable(pod, node).or_else(|| room.refuse(*member, *rank)) {
+        if let Some(refusal) = unsuitable(pod, node).or_else(|| occupancy.refuse(*member, *rank)) {
             let why = refusal.on_one_node(|id| cluster.resource_name(id));
             return Err(format!("Pod {} does not fit on node {}: {why}.", pod.key, node.name));
         }
-        room.add(*member, *rank);
+        occupancy.add(*member, *rank);
     }
     Ok(())
 }

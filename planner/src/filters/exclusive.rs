@@ -4,8 +4,8 @@
 use crate::api::Refusal;
 use crate::model::{Exclusive, Node, Pod};
 
-/// Returns why two pods cannot be on one node: they have the same host port, or a claim that only one pod may use. `None` if they can. Each
-/// port is looked up in the other pod's sorted list, because a pod may list thousands.
+/// Returns why two pods cannot be on one node: they have the same host port, or use the same claim that only one pod may use
+/// (`ReadWriteOncePod`). `None` if they can. Each port is looked up in the other pod's sorted list, because a pod may list thousands.
 pub(super) fn conflict(pod: &Pod, other: &Pod) -> Option<Refusal> {
     let there = &other.constraints.exclusive;
     pod.constraints.exclusive.iter().find_map(|own| match own {
@@ -18,7 +18,8 @@ pub(super) fn conflict(pod: &Pod, other: &Pod) -> Option<Refusal> {
     })
 }
 
-/// Returns true if two host ports of the same number conflict: same protocol, and the same or any address.
+/// Returns true if two host ports of the same number conflict: they have the same protocol, and the same address or one of them any
+/// address. False if one of the two is a claim.
 fn is_same_port(own: &Exclusive, taken: &Exclusive) -> bool {
     let every = |ip: &str| ip.is_empty() || ip == "0.0.0.0";
     match (own, taken) {
@@ -29,8 +30,8 @@ fn is_same_port(own: &Exclusive, taken: &Exclusive) -> bool {
     }
 }
 
-/// Returns a refusal if a pod on another node uses a claim of this pod that only one pod may use: the node is infeasible whatever is
-/// evicted there.
+/// Returns `Refusal::ClaimInUse` if a pod on another node uses a claim of this pod that only one pod may use: no eviction on this node
+/// makes it feasible. Otherwise `None`.
 pub(super) fn refuse(pod: &Pod, node: &Node) -> Option<Refusal> {
     let user_on = pod.constraints.user_on.as_ref()?;
     (*user_on != node.name).then_some(Refusal::ClaimInUse)

@@ -7,7 +7,7 @@ use crate::model::{AffinityTerm, Cluster, Constraints, Pod, PodIndex, Selector};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The members by class: those of one class are equal for all inter-pod constraints.
-pub(super) struct Kinds<'a> {
+pub(super) struct InterPodClasses<'a> {
     /// One member of each class, in the order of the members.
     pub(super) examples: Vec<&'a Pod>,
     /// By member: the number of its class.
@@ -16,9 +16,9 @@ pub(super) struct Kinds<'a> {
     pub(super) matched: Vec<usize>,
 }
 
-impl<'a> Kinds<'a> {
-    /// Groups `members` into classes: those with equal constraints that are matched by the same terms in `others`, the
-    /// affinity terms of other pods, and by the same selectors of the members themselves.
+impl<'a> InterPodClasses<'a> {
+    /// Groups `members` into classes: two members are in one class if they have the same constraints and namespace, and the same affinity
+    /// terms in `others` (those of other pods) and the same selectors of the members' own constraints match them.
     pub(super) fn new(cluster: &'a Cluster, members: &[PodIndex], others: &BTreeSet<&'a AffinityTerm>) -> Self {
         let classes: BTreeSet<_> = members.iter().map(|member| cluster.row(*member).class).collect();
         let constraints = || classes.iter().filter_map(|class| Some(&cluster.class(*class)?.constraints));
@@ -31,7 +31,7 @@ impl<'a> Kinds<'a> {
         let terms = AffinityTerms::new(terms.into_iter());
         let seen = |pod: &Pod| {
             let peers: Vec<bool> = spread.iter().map(|selector| selector.matches(&pod.labels)).collect();
-            (peers, terms.about(cluster, pod))
+            (peers, terms.matching(cluster, pod))
         };
         // Pods with equal values of the labels that selectors read match the same selectors.
         let mut by_labels: BTreeMap<_, usize> = BTreeMap::new();

@@ -12,7 +12,7 @@ impl<'a> SelectorLabels<'a> {
         Self(selectors.flat_map(Selector::keys).collect())
     }
 
-    /// Returns those of these labels that a pod has, with their values.
+    /// Returns those labels of a pod, key and value, that the selectors read.
     pub(super) fn of_pod<'p>(&self, pod: &'p Pod) -> Vec<(&'p str, &'p str)> {
         pod.labels.iter().filter(|(key, _)| self.0.contains(*key)).collect()
     }

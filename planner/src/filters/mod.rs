@@ -22,16 +22,17 @@ mod unschedulable;
 mod volumes;
 
 pub(crate) use neighbours::{CounterState, NodeDomains, RejectingCounter, Slack};
-pub(crate) use nodes::{Held, Nodes, Rank};
+pub(crate) use nodes::{Nodes, Nomination, Rank};
 pub(crate) use occupancy::Occupancy;
-pub(crate) use pins::Pins;
-pub(crate) use pod_affinity::{about, repelled};
+pub(crate) use pins::NodesByLabel;
+pub(crate) use pod_affinity::{affinity_term_matches, excluded_by_anti_affinity};
 pub(crate) use spread::is_peer;
 
 use crate::api::Refusal;
 use crate::model::{Node, Pod};
 
-/// Returns why a node is infeasible for a pod whatever else runs there; `None` if it is not.
+/// Returns why a node is infeasible for a pod, by the filters that do not depend on other pods of the node, so that no eviction there
+/// helps: taints, node affinity, volumes and others. `None` if the node passes them.
 pub(crate) fn unsuitable(pod: &Pod, node: &Node) -> Option<Refusal> {
     unschedulable::refuse(pod, node)
         .or_else(|| node_name::refuse(pod, node))
@@ -42,8 +43,8 @@ pub(crate) fn unsuitable(pod: &Pod, node: &Node) -> Option<Refusal> {
         .or_else(|| exclusive::refuse(pod, node))
 }
 
-/// Returns why a node would be infeasible for a pod like this one that is not bound yet, whatever else runs there;
-/// `None` if it would not be.
+/// Returns why a node would be infeasible for a pod, by the filters of [`unsuitable`], if the pod were not bound: its own node name is
+/// ignored. `None` if the node passes them.
 pub(crate) fn unsuitable_if_unbound(pod: &Pod, node: &Node) -> Option<Refusal> {
     unschedulable::refuse(pod, node)
         .or_else(|| taints::refuse(pod, node))

@@ -3,8 +3,9 @@
 
 use crate::api::Refusal;
 use crate::model::{Node, NodeTerm, Pod, Requirement};
-/// Returns a refusal if the node does not match the pod's node selector or node affinity, or the affinity that its
-/// scheduler adds.
+/// Returns why node affinity makes a node infeasible: `AddedAffinity` if the node does not match the affinity that the configuration of the
+/// pod's scheduler adds, `NodeAffinity` if it does not match the pod's own node selector or required node affinity. `None` if it matches
+/// all.
 pub(super) fn refuse(pod: &Pod, node: &Node) -> Option<Refusal> {
     let added = pod.constraints.added_affinity.as_ref();
     if added.is_some_and(|terms| !terms.iter().any(|term| term_matches(term, node))) {
@@ -27,7 +28,8 @@ pub(super) fn term_matches(term: &NodeTerm, node: &Node) -> bool {
         && term.fields.iter().all(|rule| rule.key == "metadata.name" && holds(rule, Some(node.name.as_str())))
 }
 
-/// Returns true if a value satisfies a requirement; no value satisfies an invalid one (`Gt` with a word).
+/// Returns true if the value of a label or field satisfies a requirement of a node selector term; `value` is `None` if the node does not
+/// have the label. No value satisfies an invalid requirement (`Gt` with a word).
 fn holds(rule: &Requirement, value: Option<&str>) -> bool {
     match rule.operator.as_str() {
         "In" => value.is_some_and(|value| rule.lists(value)),
@@ -40,7 +42,8 @@ fn holds(rule: &Requirement, value: Option<&str>) -> bool {
     }
 }
 
-/// Returns the label's value and the bound as numbers, for `Gt` and `Lt`; `None` if one is not a number.
+/// Returns the value and the bound of a `Gt` or `Lt` requirement as numbers; `None` if one is not a number, or there is not exactly one
+/// bound.
 fn compare(rule: &Requirement, value: Option<&str>) -> Option<(i64, i64)> {
     let [bound] = rule.values.as_slice() else { return None };
     Some((value?.parse().ok()?, bound.parse().ok()?))

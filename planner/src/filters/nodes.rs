@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Position of a node, from 0, in a list of nodes that is sorted by name ([`Nodes`]).
 pub(crate) type Rank = usize;
 /// A nomination: the pod, and the rank of its nominated node among all nodes.
-pub(crate) type Held = (PodIndex, Rank);
+pub(crate) type Nomination = (PodIndex, Rank);
 
 /// A list of nodes, sorted by name: all nodes of the cluster, or some of them. A *rank* is a position in this list; a
 /// *place* is the position of the same node among all nodes.
@@ -26,7 +26,7 @@ struct Chosen {
     /// By position among all nodes: one more than the rank here, or 0 if the node is not included. Empty if they are few.
     ranks: Vec<u32>,
     /// Whether they are known to pass all filters that do not depend on other pods.
-    suit: bool,
+    suitable: bool,
 }
 
 impl<'a> Nodes<'a> {
@@ -46,21 +46,21 @@ impl<'a> Nodes<'a> {
         Self::chosen(cluster, places, true)
     }
 
-    /// Creates the list of some nodes; `places` are their positions among all nodes, ascending. `suit` says that they
-    /// are known to pass all filters that do not depend on other pods.
-    fn chosen(cluster: &'a Cluster, places: Vec<Rank>, suit: bool) -> Self {
+    /// Creates the list of some nodes; `places` are their positions among all nodes, ascending. `suitable` says that the nodes are known to
+    /// pass all filters that do not depend on other pods.
+    fn chosen(cluster: &'a Cluster, places: Vec<Rank>, suitable: bool) -> Self {
         let order = cluster.node_order();
         let mut ranks = Vec::new();
         if places.len() > FEW_NODES {
             ranks.resize(order.len(), 0);
             (1u32..).zip(&places).for_each(|(rank, place)| ranks[*place] = rank);
         }
-        Self { cluster, order, chosen: Some(Chosen { places, ranks, suit }) }
+        Self { cluster, order, chosen: Some(Chosen { places, ranks, suitable }) }
     }
 
     /// Returns true if the nodes are known to pass all filters that do not depend on other pods.
-    pub(crate) fn suit(&self) -> bool {
-        self.chosen.as_ref().is_some_and(|chosen| chosen.suit)
+    pub(crate) fn all_suitable(&self) -> bool {
+        self.chosen.as_ref().is_some_and(|chosen| chosen.suitable)
     }
 
     /// Returns the position among all nodes of the node with this rank in the list.
@@ -70,7 +70,7 @@ impl<'a> Nodes<'a> {
 
     /// Returns the rank in this list of the node at this position among all nodes; `None` if the list does not contain
     /// it.
-    pub(crate) fn local(&self, place: Rank) -> Option<Rank> {
+    pub(crate) fn rank_of_place(&self, place: Rank) -> Option<Rank> {
         match &self.chosen {
             None => Some(place),
             Some(chosen) if chosen.ranks.is_empty() => chosen.places.binary_search(&place).ok(),
@@ -78,24 +78,23 @@ impl<'a> Nodes<'a> {
         }
     }
 
-    /// Returns the number of all nodes of the cluster, also if this list has only some of them.
-    pub(super) fn everywhere(&self) -> usize {
+    /// Returns the number of all nodes of the cluster, of which this list may have only some.
+    pub(super) fn cluster_len(&self) -> usize {
         self.order.len()
     }
 
-    /// Returns the keys of all labels that nodes have: only administrators and kubelets write them, so that there are
-    /// few.
+    /// Returns the keys of all labels of all nodes of the cluster. There are few, because only administrators and kubelets write them.
     pub(super) fn label_keys(&self) -> BTreeSet<&'a str> {
         self.order.iter().flat_map(|(_, node)| node.labels.keys().map(String::as_str)).collect()
     }
 
     /// Returns the node at this position among all nodes.
-    pub(super) fn in_place(&self, place: Rank) -> &'a Node {
+    pub(super) fn at_place(&self, place: Rank) -> &'a Node {
         &self.order[place].1
     }
 
     /// Returns the model's index of the node at this position among all nodes.
-    pub(super) fn index_in_place(&self, place: Rank) -> NodeIndex {
+    pub(super) fn index_at_place(&self, place: Rank) -> NodeIndex {
         self.order[place].0
     }
 
@@ -114,9 +113,9 @@ impl<'a> Nodes<'a> {
         self.order[self.place(rank)].0
     }
 
-    /// Returns the rank of the node with this index of the model; `None` if the node does not exist or the list does
-    /// not contain it.
+    /// Returns the rank in this list of the node that has this index in the model; `None` if the node does not exist or the list does not
+    /// contain it.
     pub(crate) fn rank(&self, index: NodeIndex) -> Option<Rank> {
-        self.local(self.cluster.rank_of(index)?)
+        self.rank_of_place(self.cluster.rank_of(index)?)
     }
 }

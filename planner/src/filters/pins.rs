@@ -1,27 +1,27 @@
-//! The few nodes to which labels restrict a pod, found without looking at all nodes: a node selector, required node affinity, also that of a
-//! scheduler's configuration, or the topology of a bound volume often names a node, a zone or a pool.
+//! The few nodes to which labels restrict a pod, found without looking at all nodes: a node selector, required node affinity, also that of
+//! a scheduler's configuration, or the topology of a bound volume often names a node, a zone or a pool.
 
 use super::nodes::{Nodes, Rank};
 use crate::model::{Cluster, Constraints, NodeTerm, Requirement};
 use std::collections::BTreeMap;
 
-/// Index of nodes by label and value, to find the few nodes that a node selector or affinity allows. A label is indexed when it is first
-/// needed.
-pub(crate) struct Pins<'a> {
+/// Index of the nodes of a list by label and value, to find the few nodes that a node selector or node affinity allows. A label key is
+/// indexed when it is first needed.
+pub(crate) struct NodesByLabel<'a> {
     cluster: &'a Cluster,
     nodes: &'a Nodes<'a>,
     by_key: BTreeMap<String, BTreeMap<&'a str, Vec<Rank>>>,
 }
 
-impl<'a> Pins<'a> {
-    /// Returns an index of these nodes, in which no label was looked up.
+impl<'a> NodesByLabel<'a> {
+    /// Returns an index of these nodes, in which no label key is indexed yet.
     pub(crate) fn new(cluster: &'a Cluster, nodes: &'a Nodes<'a>) -> Self {
         Self { cluster, nodes, by_key: BTreeMap::new() }
     }
 
-    /// Returns a list of nodes, ascending, that contains every node that these constraints allow, and possibly others; `None` if they may
-    /// allow any node.
-    pub(crate) fn of(&mut self, constraints: &Constraints) -> Option<Vec<Rank>> {
+    /// Returns the ranks of some nodes, ascending: all nodes that the node selector, node affinity and volumes of these constraints allow
+    /// are among them, and possibly others. `None` if these do not restrict the nodes in a way that the index can find.
+    pub(crate) fn allowed_by(&mut self, constraints: &Constraints) -> Option<Vec<Rank>> {
         let mut fewest: Option<Vec<Rank>> = None;
         let mut note = |found: Option<Vec<Rank>>| {
             if let Some(found) = found
@@ -39,7 +39,8 @@ impl<'a> Pins<'a> {
         fewest
     }
 
-    /// Returns the nodes for which any of these terms can hold, ascending; `None` if a term can hold for any node.
+    /// Returns the ranks of nodes, ascending, among which are all that match any of these node selector terms; `None` if a term has no `In`
+    /// requirement, and may match any node.
     fn of_terms(&mut self, terms: &[NodeTerm]) -> Option<Vec<Rank>> {
         let mut all = Vec::new();
         for term in terms {
@@ -65,7 +66,7 @@ impl<'a> Pins<'a> {
         self.nodes.rank(self.cluster.node_index(name)?)
     }
 
-    /// Returns the nodes with this value of the label `key`, ascending. The index of a label is made at the first call.
+    /// Returns the ranks of the nodes with this value of the label `key`, ascending. The label key is indexed at the first call.
     fn with_value(&mut self, key: &str, value: &str) -> &[Rank] {
         let nodes = self.nodes;
         let by_value = self.by_key.entry(key.to_owned()).or_insert_with(|| {

@@ -5,14 +5,15 @@ use super::labels::SelectorLabels;
 use crate::model::{AffinityTerm, ClassId, Cluster, Pod, PodIndex, Selector};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Returns true if a required anti-affinity term of a bound or nominated pod of another class than `own` matches one of `members`.
-pub(crate) fn repelled(
+/// Returns true if a required anti-affinity term of a bound pod, or of one of the `nominated` pods, matches one of `members`. Pods of the
+/// equivalence class `own`, that of the members, are ignored.
+pub(crate) fn excluded_by_anti_affinity(
     cluster: &Cluster,
     members: &[PodIndex],
     own: ClassId,
-    held: impl Iterator<Item = PodIndex>,
+    nominated: impl Iterator<Item = PodIndex>,
 ) -> bool {
-    let waiting = held.filter_map(|pod| {
+    let waiting = nominated.filter_map(|pod| {
         let id = cluster.row(pod).class;
         Some((id, cluster.class(id)?.as_ref()))
     });
@@ -28,11 +29,11 @@ pub(crate) fn repelled(
         kinds.entry((member.key.namespace.as_str(), labels.of_pod(member))).or_insert(member);
     }
     let terms = AffinityTerms::new(terms.into_iter());
-    kinds.values().any(|member| !terms.about(cluster, member).is_empty())
+    kinds.values().any(|member| !terms.matching(cluster, member).is_empty())
 }
 
-/// Affinity terms by a label that they select: of thousands of terms of foreign pods, a pod is matched only against those that select one
-/// of its labels.
+/// An index of affinity terms by a label that they require: of thousands of terms of other pods, a pod is matched only against those that
+/// require one of its labels.
 pub(super) struct AffinityTerms<'a> {
     list: Vec<&'a AffinityTerm>,
     by_label: BTreeMap<(&'a str, &'a str), Vec<usize>>,
@@ -41,7 +42,7 @@ pub(super) struct AffinityTerms<'a> {
 }
 
 impl<'a> AffinityTerms<'a> {
-    /// Indexes affinity terms by the label values that they require.
+    /// Indexes affinity terms by the label values that they require. Terms without a selector match no pod and are left out.
     pub(super) fn new(terms: impl Iterator<Item = &'a AffinityTerm>) -> Self {
         let mut all = Self { list: terms.collect(), by_label: BTreeMap::new(), others: Vec::new() };
         for (number, term) in all.list.iter().enumerate() {
@@ -58,18 +59,19 @@ impl<'a> AffinityTerms<'a> {
         all
     }
 
-    /// Returns the positions in the list of the terms that match a pod, ascending.
-    pub(super) fn about(&self, cluster: &Cluster, pod: &Pod) -> Vec<usize> {
+    /// Returns the terms that match a pod, as positions in the list given to [`Self::new`], ascending.
+    pub(super) fn matching(&self, cluster: &Cluster, pod: &Pod) -> Vec<usize> {
         let own = pod.labels.iter().filter_map(|label| self.by_label.get(&label));
         let asked = own.chain([&self.others]).flatten().copied();
-        let mut numbers: Vec<usize> = asked.filter(|number| about(cluster, self.list[*number], pod)).collect();
+        let mut numbers: Vec<usize> =
+            asked.filter(|number| affinity_term_matches(cluster, self.list[*number], pod)).collect();
         numbers.sort_unstable();
         numbers
     }
 }
 
-/// Returns true if the selector and the namespaces of an affinity or anti-affinity term match a pod.
-pub(crate) fn about(cluster: &Cluster, term: &AffinityTerm, pod: &Pod) -> bool {
+/// Returns true if the selector and the namespaces of an affinity or anti-affinity term match a pod; its topology key is not considered.
+pub(crate) fn affinity_term_matches(cluster: &Cluster, term: &AffinityTerm, pod: &Pod) -> bool {
     cluster.in_namespaces(&term.namespaces, &pod.key.namespace)
         && term.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
 }

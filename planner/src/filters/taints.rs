@@ -2,7 +2,7 @@
 
 use crate::api::Refusal;
 use crate::model::{Node, Pod};
-/// Returns a refusal if the node has a taint that the pod does not tolerate.
+/// Returns `Refusal::Taint` with the first taint of the node that the pod does not tolerate; `None` if it tolerates all.
 pub(super) fn refuse(pod: &Pod, node: &Node) -> Option<Refusal> {
     let taint = node.taints.iter().find(|taint| !pod.tolerates(taint))?;
     Some(Refusal::Taint(taint.key.clone(), taint.value.clone()))

@@ -2,7 +2,7 @@
 
 use crate::api::Refusal;
 use crate::model::{Node, Pod, Taint};
-/// Returns a refusal if the node is cordoned and the pod does not tolerate that.
+/// Returns `Refusal::Unschedulable` if the node is cordoned and the pod does not tolerate that; otherwise `None`.
 pub(super) fn refuse(pod: &Pod, node: &Node) -> Option<Refusal> {
     if !node.unschedulable {
         return None;

@@ -10,7 +10,7 @@ use crate::filters::{Nodes, Rank};
 use crate::limits::MOST_NODES_TIED;
 use crate::model::{Cluster, UnitKind, UnitRef};
 use crate::problem::InFlight;
-use crate::search::domains::fractional;
+use crate::search::domains::least_weight_to_free;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
@@ -232,7 +232,7 @@ fn fractional_bound(
 ) -> u64 {
     let of = |at: usize| {
         let offers = helping.iter().map(|(least, freed)| (weight(least), i128::from(freed[at])));
-        fractional(i128::from(scale.each[at]) - i128::from(free[at]), offers)
+        least_weight_to_free(i128::from(scale.each[at]) - i128::from(free[at]), offers)
     };
     (0..free.len()).map(of).max().unwrap_or(0)
 }

@@ -7,7 +7,7 @@
 use super::at_risk::{AtRisk, PodAtRisk};
 use super::violations::Risk;
 use crate::api::Refusal;
-use crate::filters::{Nodes, Rank, about};
+use crate::filters::{Nodes, Rank, affinity_term_matches};
 use crate::limits::{MOST_IN_SUMS, MOST_RESOURCES};
 use crate::model::{
     ClassId, Cluster, EquivalenceClass, Evictable, Node, NodeIndex, PodIndex, ResourceId, Row, clamped,
@@ -337,7 +337,10 @@ impl CapacityReader<'_> {
         let terms = &self.class.constraints.anti_affinity;
         let meets = |(index, row): (PodIndex, Row)| {
             self.cluster.class(row.class).is_some_and(|class| Arc::ptr_eq(class, self.class))
-                || self.cluster.pod_at(index).is_some_and(|pod| terms.iter().any(|term| about(self.cluster, term, pod)))
+                || self
+                    .cluster
+                    .pod_at(index)
+                    .is_some_and(|pod| terms.iter().any(|term| affinity_term_matches(self.cluster, term, pod)))
         };
         !terms.is_empty() && self.cluster.rows_at(node).any(meets)
     }

@@ -3,7 +3,7 @@
 
 use super::capacities::Capacities;
 use super::kept::CapacityCache;
-use crate::filters::{NodeDomains, Nodes, Pins, Rank, about};
+use crate::filters::{NodeDomains, Nodes, NodesByLabel, Rank, affinity_term_matches};
 use crate::limits::{MORE_NODES, MOST_CLASSES_COUNTED, MOST_NODES_SEARCHED, MOST_PINNED_NODES, SMALL_CLUSTER};
 use crate::model::{ClassId, Cluster};
 use crate::problem::{Demand, InFlight};
@@ -219,8 +219,8 @@ impl Prospects {
 /// Returns the nodes on which the members of these classes can run, for those classes that node labels restrict to at most
 /// [`MOST_PINNED_NODES`] nodes.
 fn pinned(cluster: &Cluster, nodes: &Nodes<'_>, classes: impl Iterator<Item = ClassId>) -> BTreeSet<Rank> {
-    let mut pins = Pins::new(cluster, nodes);
-    let of = |class| pins.of(&cluster.class(class)?.constraints).filter(|on| on.len() <= MOST_PINNED_NODES);
+    let mut pins = NodesByLabel::new(cluster, nodes);
+    let of = |class| pins.allowed_by(&cluster.class(class)?.constraints).filter(|on| on.len() <= MOST_PINNED_NODES);
     classes.filter_map(of).flatten().collect()
 }
 
@@ -230,7 +230,9 @@ fn need_separate_nodes(cluster: &Cluster, demand: &Demand, nodes: &Nodes<'_>, id
     let Some(class) = cluster.class(id) else { return false };
     let members = || demand.members.iter().filter(|member| cluster.row(**member).class == id);
     class.constraints.anti_affinity.iter().any(|term| {
-        members().filter_map(|member| cluster.pod_at(*member)).all(|member| about(cluster, term, member))
+        members()
+            .filter_map(|member| cluster.pod_at(*member))
+            .all(|member| affinity_term_matches(cluster, term, member))
             && (0..nodes.len()).all(|rank| nodes.at(rank).labels.contains_key(&term.topology_key))
     })
 }

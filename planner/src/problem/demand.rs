@@ -142,7 +142,8 @@ impl Demand {
         let mut numbers: BTreeMap<_, usize> = BTreeMap::new();
         let mut alike: Vec<(&Pod, Vec<PodIndex>)> = Vec::new();
         for index in &self.members {
-            let number = *numbers.entry((cluster.row(*index).class, room.kind(*index))).or_insert(alike.len());
+            let number =
+                *numbers.entry((cluster.row(*index).class, room.constraint_class(*index))).or_insert(alike.len());
             if number == alike.len() {
                 let Some(pod) = cluster.pod_at(*index) else { continue };
                 alike.push((pod, Vec::new()));
@@ -156,7 +157,7 @@ impl Demand {
             }
             let shares = example.requests.iter().map(|(id, amount)| share(amount, cluster.offered(id)));
             let (largest, sum) = shares.fold((0, 0i128), |(largest, sum), s| (s.max(largest), sum.saturating_add(s)));
-            let unsuitable = if nodes.suit() {
+            let unsuitable = if nodes.all_suitable() {
                 vec![None; nodes.len()]
             } else {
                 (0..nodes.len()).map(|rank| unsuitable(example, nodes.at(rank))).collect()

@@ -1,7 +1,7 @@
 //! Checks whether evicted pods fit on another node: those that do not wait, or evict further pods.
 
 use super::effort::Effort;
-use crate::filters::{Held, Nodes, Occupancy, Rank, repelled, unsuitable_if_unbound};
+use crate::filters::{Nodes, Nomination, Occupancy, Rank, excluded_by_anti_affinity, unsuitable_if_unbound};
 use crate::model::{CandidatePages, ClassId, Cluster, Pod, PodIndex};
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -13,9 +13,9 @@ pub(crate) struct Elsewhere<'a> {
     /// All nodes.
     nodes: &'a Nodes<'a>,
     /// Reservations of nominated pods.
-    held: &'a [Held],
+    held: &'a [Nomination],
     /// Pods that have terminated, by node.
-    terminated: Vec<Held>,
+    terminated: Vec<Nomination>,
     /// True if a bound or nominated pod has required anti-affinity.
     any_repels: bool,
     /// The nodes with every other bound pod.
@@ -38,7 +38,7 @@ struct Scan {
 pub(crate) struct AfterPlan<'a> {
     victims: Vec<PodIndex>,
     /// The members, with ranks among all nodes.
-    placed: Vec<Held>,
+    placed: Vec<Nomination>,
     /// The occupancy without inter-pod constraints.
     amounts: Occupancy<'a>,
     /// The nodes of victims and members.
@@ -50,7 +50,12 @@ pub(crate) struct AfterPlan<'a> {
 impl<'a> Elsewhere<'a> {
     /// Prepares the check whether evicted pods fit on other nodes. `held` are the reservations of other pods; `terminated` are pods that
     /// are leaving their nodes anyway and count as removed, sorted by node.
-    pub(crate) fn new(cluster: &'a Cluster, nodes: &'a Nodes<'a>, held: &'a [Held], terminated: Vec<Held>) -> Self {
+    pub(crate) fn new(
+        cluster: &'a Cluster,
+        nodes: &'a Nodes<'a>,
+        held: &'a [Nomination],
+        terminated: Vec<Nomination>,
+    ) -> Self {
         let mut amounts = Occupancy::of_amounts(cluster, nodes, held);
         terminated.iter().for_each(|(pod, rank)| amounts.remove(*pod, *rank));
         let unchanged = AfterPlan {
@@ -60,7 +65,7 @@ impl<'a> Elsewhere<'a> {
             touched: BTreeSet::new(),
             open: RefCell::default(),
         };
-        let repels = |(pod, _): &Held| {
+        let repels = |(pod, _): &Nomination| {
             cluster.class(cluster.row(*pod).class).is_some_and(|class| !class.constraints.anti_affinity.is_empty())
         };
         let any_repels = cluster.repelling().next().is_some() || held.iter().any(repels);
@@ -69,7 +74,7 @@ impl<'a> Elsewhere<'a> {
     }
 
     /// Returns the nodes after the eviction of these pods and the placement of these members; the ranks are positions among all nodes.
-    pub(crate) fn after(&self, victims: Vec<PodIndex>, placed: Vec<Held>) -> AfterPlan<'a> {
+    pub(crate) fn after(&self, victims: Vec<PodIndex>, placed: Vec<Nomination>) -> AfterPlan<'a> {
         let mut amounts = self.unchanged.amounts.clone();
         amounts.take(&victims);
         placed.iter().for_each(|(pod, rank)| amounts.add(*pod, *rank));
@@ -103,7 +108,8 @@ impl<'a> Elsewhere<'a> {
         let other = |rank: Rank| Some(rank) != without;
         let alone = pod.constraints.exclusive.is_empty()
             && !pod.constraints.looks_at_other_nodes()
-            && !(self.any_repels && repelled(self.cluster, &[index], class, self.held.iter().map(|(pod, _)| *pod)));
+            && !(self.any_repels
+                && excluded_by_anti_affinity(self.cluster, &[index], class, self.held.iter().map(|(pod, _)| *pod)));
         if !alone {
             return self.fits_with_its_constraints(index, pod, other, after);
         }

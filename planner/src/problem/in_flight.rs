@@ -2,7 +2,7 @@
 //! and exempt units. They concern few nodes, so that cached results of all other nodes stay valid.
 
 use crate::api::Context;
-use crate::filters::{Held, Nodes, Rank};
+use crate::filters::{Nodes, Nomination, Rank};
 use crate::model::{BudgetIndex, ClassId, Cluster, PodIndex, Role, Row, Unit, UnitRef};
 use crate::problem::demand::Demand;
 use crate::problem::reserved::Reserved;
@@ -35,7 +35,7 @@ pub(crate) struct InFlight {
     /// The reservations of others that count against the preemptor.
     pub(crate) reserved: Reserved,
     /// All of them by node, collected when they are first needed.
-    held: OnceCell<Vec<Held>>,
+    held: OnceCell<Vec<Nomination>>,
     /// Pods that plans in flight evict.
     departing: BTreeSet<PodIndex>,
     /// By budget: how many of them are live and use up one of its disruptions that its status does not count yet.
@@ -167,7 +167,7 @@ impl InFlight {
     }
 
     /// Returns all reservations of other pods that count against the preemptor, sorted by node; they are collected at the first call.
-    pub(crate) fn reservations(&self, cluster: &Cluster) -> &[Held] {
+    pub(crate) fn reservations(&self, cluster: &Cluster) -> &[Nomination] {
         self.held.get_or_init(|| self.reserved.all(cluster))
     }
 }

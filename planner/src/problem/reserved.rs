@@ -1,7 +1,7 @@
 //! The reservations that count against a preemptor.
 
 use crate::api::Respect;
-use crate::filters::{Held, Rank};
+use crate::filters::{Nomination, Rank};
 use crate::model::{Cluster, NodeIndex, PodIndex, Reservation};
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ impl Reserved {
 
     /// Returns the reservations that count against the preemptor on the nodes with these ranks (positions among all nodes): the pod, and
     /// the rank.
-    pub(crate) fn among(&self, cluster: &Cluster, ranks: impl Iterator<Item = Rank>) -> Vec<Held> {
+    pub(crate) fn among(&self, cluster: &Cluster, ranks: impl Iterator<Item = Rank>) -> Vec<Nomination> {
         let nodes = cluster.node_order();
         let on = |rank: Rank| nodes.get(rank).into_iter().flat_map(|(node, _)| self.on(cluster, *node));
         ranks.flat_map(|rank| on(rank).map(move |pod| (pod, rank))).collect()
@@ -38,9 +38,9 @@ impl Reserved {
 
     /// Returns the reservations that count against the preemptor, on all nodes that exist: the pod, and the rank of the node among all
     /// nodes; sorted by node.
-    pub(crate) fn all(&self, cluster: &Cluster) -> Vec<Held> {
+    pub(crate) fn all(&self, cluster: &Cluster) -> Vec<Nomination> {
         let counts = cluster.reserved().filter(|(pod, _, reservation)| self.counts(*pod, *reservation));
-        let mut reservations: Vec<Held> =
+        let mut reservations: Vec<Nomination> =
             counts.filter_map(|(pod, node, _)| Some((pod, cluster.rank_of(node)?))).collect();
         reservations.sort_unstable_by_key(|(pod, rank)| (*rank, *pod));
         reservations

@@ -6,8 +6,8 @@ use crate::model::{Cluster, ResourceId, UnitRef};
 use crate::problem::{Demand, InFlight};
 use std::collections::BTreeMap;
 
-/// Returns a lower bound on the cost of a plan that places the members of a demand on these nodes. No victim has a lower
-/// highest priority than `ceiling`, unless more budgets are violated than necessary.
+/// Returns a lower bound on the cost of every plan that places the needed members of a demand on the nodes with these `ranks`. `ceiling` is
+/// the bound for the highest priority of a victim: no plan with as few budget violations as possible has a lower one.
 pub(crate) fn lower_bound(
     cluster: &Cluster,
     nodes: &Nodes<'_>,
@@ -44,11 +44,12 @@ pub(crate) fn lower_bound(
             Some((offset_priority(found.priority).saturating_mul(pods as u64), freed))
         })
         .collect();
-    let sums = (0..missing.len()).map(|at| fractional(missing[at], units.iter().map(|(w, freed)| (*w, freed[at]))));
+    let sums =
+        (0..missing.len()).map(|at| least_weight_to_free(missing[at], units.iter().map(|(w, freed)| (*w, freed[at]))));
     Cost { highest_priority: Some(ceiling), priority_sum: sums.max().unwrap_or(0), ..Cost::default() }
 }
 
-/// Returns for each resource that all members request the smallest request of one.
+/// Returns the resources that every member of a demand requests, each with the smallest request of a member.
 fn least_asked(cluster: &Cluster, demand: &Demand) -> Vec<(ResourceId, i128)> {
     let mut classes: Vec<_> = demand.members.iter().map(|member| cluster.row(*member).class).collect();
     classes.sort_unstable();
@@ -64,9 +65,10 @@ const EXACT: i128 = 1 << 62;
 /// Number of low bits that are dropped from larger amounts, which have at most [97 bits](crate::model).
 const LOW_BITS: u32 = 60;
 
-/// Returns the least weight that frees `missing` if fractions of units could be evicted: those that free most for their weight first.
-/// `offers` has the weight of each unit and the amount that it frees. If all together do not suffice, their weight is returned.
-pub(crate) fn fractional(mut missing: i128, offers: impl Iterator<Item = (u64, i128)>) -> u64 {
+/// Returns a lower bound on the weight of units that together free `missing` of a resource: the weight if fractions of units could be
+/// evicted, those that free most for their weight first. `offers` has for each unit its weight and the amount that it frees. 0 if nothing
+/// is missing; the weight of all units that free some if even all of them do not suffice.
+pub(crate) fn least_weight_to_free(mut missing: i128, offers: impl Iterator<Item = (u64, i128)>) -> u64 {
     if missing <= 0 {
         return 0;
     }
@@ -99,15 +101,15 @@ mod tests {
 
     #[test]
     fn the_bound_stays_one_for_amounts_that_multiply_beyond_what_can_be_counted() {
-        assert_eq!(fractional(10, [(4, 5), (1, 5)].into_iter()), 5);
+        assert_eq!(least_weight_to_free(10, [(4, 5), (1, 5)].into_iter()), 5);
         assert_eq!(
-            fractional(7, [(4, 5), (1, 5)].into_iter()),
+            least_weight_to_free(7, [(4, 5), (1, 5)].into_iter()),
             3,
             "one whole, and two fifths of the other, rounded up"
         );
         let most = 1i128 << 96;
-        assert_eq!(fractional(most - 1, [(6, most)].into_iter()), 6);
-        assert!(fractional(most, [(u64::MAX, most), (1, most / 2)].into_iter()) <= u64::MAX / 2 + 2);
-        assert_eq!(fractional(1, [(u64::MAX, most)].into_iter()), 0, "below, and never above");
+        assert_eq!(least_weight_to_free(most - 1, [(6, most)].into_iter()), 6);
+        assert!(least_weight_to_free(most, [(u64::MAX, most), (1, most / 2)].into_iter()) <= u64::MAX / 2 + 2);
+        assert_eq!(least_weight_to_free(1, [(u64::MAX, most)].into_iter()), 0, "below, and never above");
     }
 }

@@ -17,7 +17,8 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Returns a result without victims: the members fit after the pods that are leaving anyway have terminated.
+    /// Returns a result without victims: the members are placed as in `placed` (member and rank of its node), where they fit after the pods
+    /// that are leaving anyway have terminated.
     pub(crate) fn by_waiting(placed: Vec<(PodIndex, Rank)>) -> Self {
         let trace = vec!["Enough members fit once the pods that are leaving anyway have terminated.".to_owned()];
         Self { placed, victims: Vec::new(), cost: Cost::default(), trace, least: CostBound::default() }
@@ -28,8 +29,9 @@ impl Found {
         self.least >= self.cost.bound()
     }
 
-    /// Appends to the trace what is proven about the cost. Only `least-cost` searches for it.
-    pub(crate) fn tell_outcome(&mut self, strategy: Strategy) {
+    /// Appends to the trace a sentence that says what is proven about the cost. Only with the strategy `least-cost`, which searches for
+    /// that.
+    pub(crate) fn append_outcome(&mut self, strategy: Strategy) {
         if strategy == Strategy::LeastCost {
             self.trace.push(self.least.sentence(&self.cost));
         }

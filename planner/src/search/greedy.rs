@@ -14,54 +14,63 @@ use crate::problem::{MemberClass, Problem, Tally, UnitIndex, ranks};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-/// A greedy placement with its victims.
+/// A greedy placement with the units (single pods or whole groups) that are evicted for it.
 #[derive(Clone)]
-pub(crate) struct Layout<'a> {
-    /// Members and their nodes, in the order in which they were placed.
+pub(crate) struct GreedyPlacement<'a> {
+    /// Members and the ranks of their nodes, in the order in which they were placed.
     pub(crate) placed: Vec<(PodIndex, Rank)>,
-    /// Units that were removed to let members fit.
-    pub(crate) doomed: Vec<UnitIndex>,
+    /// Units that were removed from the occupancy to let members fit.
+    pub(crate) evicted: Vec<UnitIndex>,
     /// The occupancy with the members placed and the victims removed.
-    pub(crate) room: Occupancy<'a>,
+    pub(crate) occupancy: Occupancy<'a>,
 }
 
-/// Places as many members as units may be evicted for in `room`, evicting only available units. Larger members are placed first; if some do
-/// not fit, or not all members are wanted, the placement of smaller ones first is tried as well.
-pub(crate) fn place<'a>(problem: &Problem<'a>, room: &Occupancy<'a>, available: &[bool]) -> Layout<'a> {
-    place_up_to(problem, room, available, problem.demand.wanted)
+/// Places as many of the wanted members as it can in `occupancy`, and evicts only units for which `available`, by index of the unit, is
+/// true. Members with large requests are placed first; if some do not fit, or not all members are wanted, the placement of small ones first
+/// is tried as well.
+pub(crate) fn place<'a>(problem: &Problem<'a>, occupancy: &Occupancy<'a>, available: &[bool]) -> GreedyPlacement<'a> {
+    place_up_to(problem, occupancy, available, problem.demand.wanted)
 }
 
-/// Places as many members as it can on free capacity.
-pub(crate) fn fill<'a>(problem: &Problem<'a>, room: &Occupancy<'a>) -> Layout<'a> {
-    fill_up_to(problem, room, problem.demand.members.len())
+/// Places as many members as it can in `occupancy`, without evictions.
+pub(crate) fn fill<'a>(problem: &Problem<'a>, occupancy: &Occupancy<'a>) -> GreedyPlacement<'a> {
+    fill_up_to(problem, occupancy, problem.demand.members.len())
 }
 
-/// Places at most `most` members on free capacity.
-pub(crate) fn fill_up_to<'a>(problem: &Problem<'a>, room: &Occupancy<'a>, most: usize) -> Layout<'a> {
-    place_up_to(problem, room, &vec![false; problem.potential.units.len()], most)
+/// Places at most `most` members in `occupancy`, without evictions.
+pub(crate) fn fill_up_to<'a>(problem: &Problem<'a>, occupancy: &Occupancy<'a>, most: usize) -> GreedyPlacement<'a> {
+    place_up_to(problem, occupancy, &vec![false; problem.potential.units.len()], most)
 }
 
-/// Places at most `most` members: large ones first, and if that is not enough, also in other orders.
-fn place_up_to<'a>(problem: &Problem<'a>, room: &Occupancy<'a>, available: &[bool], most: usize) -> Layout<'a> {
-    let nothing = || Layout::new(room.clone());
-    let large_first = Search::run(problem, nothing(), available, most, problem.classes.iter());
+/// Places at most `most` members in `occupancy`, and evicts only units for which `available`, by index of the unit, is true. Members with
+/// large requests are placed first; if that is not enough, small ones first as well. Of the two placements, the one with more members is
+/// returned; of equally many, if not all members are to be placed, the one of lower cost.
+fn place_up_to<'a>(
+    problem: &Problem<'a>,
+    occupancy: &Occupancy<'a>,
+    available: &[bool],
+    most: usize,
+) -> GreedyPlacement<'a> {
+    let nothing = || GreedyPlacement::new(occupancy.clone());
+    let large_first = GreedySearch::run(problem, nothing(), available, most, problem.classes.iter());
     let limited = most < problem.demand.members.len();
-    let enough = large_first.placed.len() >= most && (large_first.doomed.is_empty() || !limited);
+    let enough = large_first.placed.len() >= most && (large_first.evicted.is_empty() || !limited);
     if enough || problem.classes.len() < 2 {
         return large_first;
     }
     // Where some members are placed without evictions, which ones are placed decides how many units are evicted.
-    let small_first = Search::run(problem, nothing(), available, most, problem.classes.iter().rev());
-    let rank = |layout: &Layout<'_>| {
-        (Reverse(layout.placed.len()), if limited { Some(Cost::of_evictions(problem, &layout.doomed)) } else { None })
+    let small_first = GreedySearch::run(problem, nothing(), available, most, problem.classes.iter().rev());
+    let rank = |layout: &GreedyPlacement<'_>| {
+        (Reverse(layout.placed.len()), if limited { Some(Cost::of_evictions(problem, &layout.evicted)) } else { None })
     };
     if rank(&small_first) < rank(&large_first) { small_first } else { large_first }
 }
 
-/// Places further members on free capacity, beside those that are placed and without these victims. Returns all placements.
+/// Places further members on capacity that is free in `occupancy` with `victims` evicted and the members of `placed` on their nodes.
+/// Returns all placements: those of `placed`, and then the further ones.
 pub(crate) fn fill_rest(
     problem: &Problem<'_>,
-    room: &Occupancy<'_>,
+    occupancy: &Occupancy<'_>,
     placed: Vec<(PodIndex, Rank)>,
     victims: &[UnitIndex],
 ) -> Vec<(PodIndex, Rank)> {
@@ -69,49 +78,51 @@ pub(crate) fn fill_rest(
     if placed.len() >= most {
         return placed;
     }
-    let room = reprieve::with_plan(problem, room, victims, &placed);
-    let layout = Layout { placed, ..Layout::new(room) };
-    Search::run(problem, layout, &vec![false; problem.potential.units.len()], most, problem.classes.iter()).placed
+    let occupancy = reprieve::with_plan(problem, occupancy, victims, &placed);
+    let layout = GreedyPlacement { placed, ..GreedyPlacement::new(occupancy) };
+    GreedySearch::run(problem, layout, &vec![false; problem.potential.units.len()], most, problem.classes.iter()).placed
 }
 
-impl<'a> Layout<'a> {
-    /// Creates a layout without placements and victims, which begins with the occupancy `room`.
-    fn new(room: Occupancy<'a>) -> Self {
-        Self { placed: Vec::new(), doomed: Vec::new(), room }
+impl<'a> GreedyPlacement<'a> {
+    /// Creates a placement without members and evictions, which starts from this occupancy.
+    fn new(occupancy: Occupancy<'a>) -> Self {
+        Self { placed: Vec::new(), evicted: Vec::new(), occupancy }
     }
 }
 
-/// A greedy placement that is being made, and the units that may still be evicted for it.
-struct Search<'p, 'a> {
+/// A greedy placement in progress, and the units that may still be evicted for it.
+struct GreedySearch<'p, 'a> {
     problem: &'p Problem<'a>,
+    /// By index of the unit: whether it may be evicted.
     available: Vec<bool>,
     /// True if at least one unit is available as a victim.
-    anybody: bool,
+    any_available: bool,
+    /// The evictions so far, by budget.
     tally: Tally,
     /// How many members are placed at most.
     most: usize,
-    layout: Layout<'a>,
+    layout: GreedyPlacement<'a>,
 }
 
-impl<'p, 'a> Search<'p, 'a> {
+impl<'p, 'a> GreedySearch<'p, 'a> {
     /// Continues `layout` with members of these classes, one class after the other, until `most` members are placed or no more fit.
-    /// `available` says by unit whether it may be evicted.
+    /// `available` says by index of a unit whether it may be evicted. Returns the continued placement.
     fn run(
         problem: &'p Problem<'a>,
-        layout: Layout<'a>,
+        layout: GreedyPlacement<'a>,
         available: &[bool],
         most: usize,
         classes: impl Iterator<Item = &'p MemberClass>,
-    ) -> Layout<'a> {
-        let (anybody, tally) = (available.contains(&true), problem.budgets.tally());
-        let mut search = Self { problem, available: available.to_vec(), anybody, tally, most, layout };
+    ) -> GreedyPlacement<'a> {
+        let (any_available, tally) = (available.contains(&true), problem.budgets.tally());
+        let mut search = Self { problem, available: available.to_vec(), any_available, tally, most, layout };
         for class in classes {
             search.place_class(class);
         }
         search.layout
     }
 
-    /// Places the members of one class: on free capacity first, then by evicting the cheapest victim sets.
+    /// Places the members of one class: on free capacity first, then by evicting the victim sets with the lowest prices.
     fn place_class(&mut self, class: &'p MemberClass) {
         let placed: BTreeSet<PodIndex> = self.layout.placed.iter().map(|(pod, _)| *pod).collect();
         let left = self.most.saturating_sub(placed.len());
@@ -120,110 +131,118 @@ impl<'p, 'a> Search<'p, 'a> {
         let Some(&example) = class.members.first().filter(|_| waiting.len() > 0 && !self.problem.effort.spent()) else {
             return;
         };
-        let mut front = Front::new(&self.layout.room, self.problem.nodes.len());
+        let mut candidates = Candidates::new(&self.layout.occupancy, self.problem.nodes.len());
         for rank in 0..self.problem.nodes.len() {
             if class.unsuitable[rank].is_none() {
-                self.refresh(&mut front, class, rank, waiting.len());
+                self.refresh(&mut candidates, class, rank, waiting.len());
             }
         }
         while let Some(member) = waiting.next() {
             let remaining = waiting.len() + 1;
-            front.reopen(&self.layout.room);
+            candidates.reopen_changed(&self.layout.occupancy);
             let rank = loop {
-                if let Some(rank) = self.tightest(&mut front, example) {
+                if let Some(rank) = self.tightest(&mut candidates, example) {
                     break Some(rank);
                 }
                 if self.problem.effort.spent() {
                     break None;
                 }
-                let cheapest = self.cheapest(&mut front, class, remaining);
-                let Some(set) = cheapest.or_else(|| self.unblocking(&front, class, remaining)) else { break None };
-                self.clear(&mut front, class, &set, remaining);
+                let cheapest = self.cheapest(&mut candidates, class, remaining);
+                let Some(set) = cheapest.or_else(|| self.cheapest_unblocking(&candidates, class, remaining)) else {
+                    break None;
+                };
+                self.evict_set(&mut candidates, class, &set, remaining);
             };
             let Some(rank) = rank else { return };
-            self.layout.room.add(*member, rank);
+            self.layout.occupancy.add(*member, rank);
             self.layout.placed.push((*member, rank));
-            self.refresh(&mut front, class, rank, remaining - 1);
+            self.refresh(&mut candidates, class, rank, remaining - 1);
         }
     }
 
-    /// Returns the tightest node with free capacity in a cell to which inter-pod constraints admit the member; `None` if there is none, or
-    /// no effort is left.
-    fn tightest(&self, front: &mut Front, member: PodIndex) -> Option<Rank> {
+    /// Returns the preferred node with free capacity (first those without leaving pods, then the one with capacity for the fewest further
+    /// members) in a cell to which inter-pod constraints admit the member. `None` if there is none, or no effort is left.
+    fn tightest(&self, candidates: &mut Candidates, member: PodIndex) -> Option<Rank> {
         loop {
-            let rank = front.tightest()?;
-            if self.lets_in(front, member, rank)? {
+            let rank = candidates.tightest()?;
+            if self.admits(candidates, member, rank)? {
                 return Some(rank);
             }
         }
     }
 
-    /// Returns whether inter-pod constraints admit a member to the cell of a node, and closes the cell if they do not; `None` if no effort
-    /// is left.
-    fn lets_in(&self, front: &mut Front, member: PodIndex, rank: Rank) -> Option<bool> {
-        let room = &self.layout.room;
-        if !room.looks_around() {
+    /// Returns whether inter-pod constraints admit a member to the cell of the node with this rank, and closes the cell in `candidates` if
+    /// they do not; `None` if no effort is left.
+    fn admits(&self, candidates: &mut Candidates, member: PodIndex, rank: Rank) -> Option<bool> {
+        let occupancy = &self.layout.occupancy;
+        if !occupancy.has_inter_pod_constraints() {
             return Some(true);
         }
         let looked = self.problem.effort.take(1);
-        let Some(counter) = room.rejecting_counter(member, rank).filter(|_| looked) else {
+        let Some(counter) = occupancy.rejecting_counter(member, rank).filter(|_| looked) else {
             return looked.then_some(true);
         };
-        front.close(front.cell_of[rank], counter, room.counter_state(counter));
+        candidates.close_cell(candidates.cell_of[rank], counter, occupancy.counter_state(counter));
         Some(false)
     }
 
-    /// Returns the victim set with the lowest price on any node for one more of the `remaining` members; `None` if there is none. Noted
-    /// prices can have increased, so the lowest one is computed again.
-    fn cheapest(&mut self, front: &mut Front, class: &'p MemberClass, remaining: usize) -> Option<VictimSet> {
-        let member = *class.members.first().filter(|_| self.anybody)?;
-        while let Some(price) = front.cheapest() {
-            if !self.lets_in(front, member, price.rank)? {
+    /// Returns the victim set with the lowest price on any node for one more of the `remaining` members of this class; `None` if there is
+    /// none. The prices in `candidates` may be too low, so the lowest one is computed again before it is returned.
+    fn cheapest(&mut self, candidates: &mut Candidates, class: &'p MemberClass, remaining: usize) -> Option<VictimSet> {
+        let member = *class.members.first().filter(|_| self.any_available)?;
+        while let Some(price) = candidates.cheapest() {
+            if !self.admits(candidates, member, price.rank)? {
                 continue;
             }
-            front.pop(price.rank);
+            candidates.remove_lowest_price(price.rank);
             let Some(set) = self.victims_on(class, price.rank, remaining) else { continue };
-            if front.cheapest().is_none_or(|next| set.price() <= next) {
+            if candidates.cheapest().is_none_or(|next| set.price() <= next) {
                 return Some(set);
             }
-            front.note(set.price());
+            candidates.add_price(set.price());
         }
         None
     }
 
-    /// Returns the cheapest victim set on a node for one more of the `remaining` members; `None` if no permitted evictions suffice.
+    /// Returns the victim set with the lowest price for one more of the `remaining` members of this class on the node with this rank;
+    /// `None` if no permitted evictions suffice.
     fn victims_on(&mut self, class: &'p MemberClass, rank: Rank, remaining: usize) -> Option<VictimSet> {
         let member = *class.members.first()?;
         let sets = VictimSets { problem: self.problem, class, member, available: &self.available };
-        sets.cheapest(&mut self.layout.room, &self.tally, rank, remaining)
+        sets.cheapest(&mut self.layout.occupancy, &self.tally, rank, remaining)
     }
 
-    /// Returns the cheapest victim set after whose eviction inter-pod constraints admit one of the `remaining` members to a cell that was
-    /// closed; `None` if there is none.
-    fn unblocking(&mut self, front: &Front, class: &'p MemberClass, remaining: usize) -> Option<VictimSet> {
+    /// Returns the victim set with the lowest price after whose eviction inter-pod constraints admit one of the `remaining` members of this
+    /// class to a cell that they exclude now; `None` if there is none.
+    fn cheapest_unblocking(
+        &mut self,
+        candidates: &Candidates,
+        class: &'p MemberClass,
+        remaining: usize,
+    ) -> Option<VictimSet> {
         let member = *class.members.first()?;
-        if !self.anybody || !self.layout.room.looks_around() {
+        if !self.any_available || !self.layout.occupancy.has_inter_pod_constraints() {
             return None;
         }
         let mut looked_at: BTreeMap<usize, BTreeSet<UnitIndex>> = BTreeMap::new();
         for number in (0..self.available.len()).filter(|number| self.available[*number]) {
             let unit = &self.problem.potential.units[number];
             self.problem.effort.take(unit.pods.len());
-            for pod in unit.pods.iter().filter(|pod| self.layout.room.is_looked_at(**pod)) {
-                if let Some(rank) = self.layout.room.rank_of(*pod) {
-                    looked_at.entry(self.layout.room.cell(rank)).or_default().insert(number);
+            for pod in unit.pods.iter().filter(|pod| self.layout.occupancy.is_counted(**pod)) {
+                if let Some(rank) = self.layout.occupancy.rank_of(*pod) {
+                    looked_at.entry(self.layout.occupancy.cell(rank)).or_default().insert(number);
                 }
             }
         }
         let mut best: Option<VictimSet> = None;
         for (cell, units) in looked_at {
-            let Some(first) = front.cells[cell].first else { continue };
+            let Some(first) = candidates.cells[cell].first else { continue };
             if self.problem.effort.spent() {
                 break;
             }
             let units: Vec<UnitIndex> = units.into_iter().collect();
             let Some(set) = self.needed_to_enter(member, first, &units) else { continue };
-            let gain = front.cells[cell].spare.iter().map(|(_, fit, _)| *fit).fold(0, usize::saturating_add);
+            let gain = candidates.cells[cell].spare.iter().map(|(_, fit, _)| *fit).fold(0, usize::saturating_add);
             let set = VictimSet::of(self.problem, &self.tally, set, gain.clamp(1, remaining), first);
             if let Some(set) = set
                 && best.as_ref().is_none_or(|best| set.price() < best.price())
@@ -234,83 +253,86 @@ impl<'p, 'a> Search<'p, 'a> {
         best
     }
 
-    /// Returns which of these units must be evicted before inter-pod constraints admit a member to the cell of a node; `None` if that does
-    /// not suffice.
+    /// Returns which of these units must be evicted so that inter-pod constraints admit a member to the cell of the node with this rank.
+    /// `None` if the member is admitted already, or is not admitted even without all of these units.
     fn needed_to_enter(&mut self, member: PodIndex, rank: Rank, units: &[UnitIndex]) -> Option<Vec<UnitIndex>> {
-        let (room, potential) = (&mut self.layout.room, &self.problem.potential);
+        let (occupancy, potential) = (&mut self.layout.occupancy, &self.problem.potential);
         self.problem.effort.take(units.iter().map(|unit| 2 * potential.units[*unit].pods.len()).sum());
-        room.object(member, rank)?;
-        units.iter().for_each(|unit| room.take(&potential.units[*unit].pods));
-        let helps = room.object(member, rank).is_none();
+        occupancy.violated_constraint(member, rank)?;
+        units.iter().for_each(|unit| occupancy.take(&potential.units[*unit].pods));
+        let helps = occupancy.violated_constraint(member, rank).is_none();
         let mut needed = Vec::new();
         for unit in reprieve::order(self.problem, units) {
-            room.put(&potential.units[unit].pods);
-            if helps && room.object(member, rank).is_some() {
-                room.take(&potential.units[unit].pods);
+            occupancy.put(&potential.units[unit].pods);
+            if helps && occupancy.violated_constraint(member, rank).is_some() {
+                occupancy.take(&potential.units[unit].pods);
                 needed.push(unit);
             }
         }
-        needed.iter().for_each(|unit| room.put(&potential.units[*unit].pods));
+        needed.iter().for_each(|unit| occupancy.put(&potential.units[*unit].pods));
         (!needed.is_empty()).then_some(needed)
     }
 
-    /// Removes the units of a victim set from the occupancy, and recomputes the candidates on the nodes where they ran. `remaining` members
-    /// are not placed yet.
-    fn clear(&mut self, front: &mut Front, class: &'p MemberClass, set: &VictimSet, remaining: usize) {
+    /// Removes the units of a victim set from the occupancy, and computes the candidates on the nodes where they ran again. `remaining`
+    /// members of this class are not placed yet.
+    fn evict_set(&mut self, candidates: &mut Candidates, class: &'p MemberClass, set: &VictimSet, remaining: usize) {
         let mut touched = Vec::new();
         for number in &set.units {
             let unit = &self.problem.potential.units[*number];
-            self.layout.room.take(&unit.pods);
+            self.layout.occupancy.take(&unit.pods);
             self.problem.budgets.add(&mut self.tally, unit);
             self.available[*number] = false;
-            self.layout.doomed.push(*number);
+            self.layout.evicted.push(*number);
             touched.extend(ranks(self.problem.cluster, self.problem.nodes, unit));
         }
         touched.sort_unstable();
         touched.dedup();
-        front.reopen_all();
+        candidates.reopen_all();
         for rank in touched {
-            self.refresh(front, class, rank, remaining);
+            self.refresh(candidates, class, rank, remaining);
         }
     }
 
-    /// Recomputes the candidates on a node that changed: how many more members fit, or the price of victims if none does. `remaining`
-    /// members are not placed yet.
-    fn refresh(&mut self, front: &mut Front, class: &'p MemberClass, rank: Rank, remaining: usize) {
+    /// Computes the candidate on the node with this rank again: how many more members of this class fit, or the lowest price of a victim
+    /// set if none fits. `remaining` members are not placed yet.
+    fn refresh(&mut self, candidates: &mut Candidates, class: &'p MemberClass, rank: Rank, remaining: usize) {
         self.problem.effort.take(1);
         let capacity = match class.members.first() {
             Some(member) if class.unsuitable[rank].is_none() => {
-                self.layout.room.capacity_here(*member, rank, usize::MAX)
+                self.layout.occupancy.capacity_here(*member, rank, usize::MAX)
             }
             _ => 0,
         };
-        front.set(rank, self.problem.vacating[rank], capacity);
+        candidates.set_capacity(rank, self.problem.vacating[rank], capacity);
         if capacity == 0
-            && self.anybody
+            && self.any_available
             && !self.problem.effort.spent()
             && let Some(set) = self.victims_on(class, rank, remaining)
         {
-            front.note(set.price());
+            candidates.add_price(set.price());
         }
     }
 }
 
-/// Candidates for the next member: nodes with free capacity, and nodes where evictions free capacity.
-struct Front {
+/// Where the next member of a class can be placed: nodes with free capacity, and nodes where evictions free capacity. Nodes are grouped in
+/// cells: those of one cell are in the same topology domains, so that inter-pod constraints admit a member to all of them or to none.
+struct Candidates {
     cells: Vec<Cell>,
-    /// By rank: the cell.
+    /// By rank of a node: the number of its cell.
     cell_of: Vec<usize>,
-    /// By rank: the entry among the nodes with free capacity.
+    /// By rank of a node: its entry among the nodes with free capacity.
     entries: Vec<Option<Spare>>,
-    /// The tightest node with free capacity of every cell that is not known to be closed.
-    roomy: BTreeSet<Spare>,
-    /// The cheapest victims of each of them.
-    priced: BTreeSet<SetPrice>,
-    /// Cells that inter-pod constraints close for the members, by the counter that rejects them, with its state at that time.
+    /// For every cell that is not closed: its node with free capacity for fewest further members.
+    tightest_of_cells: BTreeSet<Spare>,
+    /// For every cell that is not closed: its lowest price of a victim set.
+    cheapest_of_cells: BTreeSet<SetPrice>,
+    /// The closed cells, those of which inter-pod constraints admit no member of the class: by the counter that rejects the members, with
+    /// the state of the counter at that time.
     closed: BTreeMap<RejectingCounter, (Option<CounterState>, Vec<usize>)>,
 }
 
-/// A node with free capacity: nodes without leaving pods first, then those where fewest members still fit, then by name.
+/// A node with free capacity: whether pods are leaving it, for how many more members its capacity suffices, and its rank. In this order,
+/// the least one is preferred.
 type Spare = (bool, usize, Rank);
 
 /// A cell: nodes that are in the same topology domains.
@@ -328,20 +350,21 @@ struct Cell {
     listed: (Option<Spare>, Option<SetPrice>),
 }
 
-impl Front {
-    /// Creates the candidates for one class of members, without any: all cells are open, and all nodes count as full.
-    fn new(room: &Occupancy<'_>, nodes: usize) -> Self {
-        let cell_of: Vec<usize> = (0..nodes).map(|rank| room.cell(rank)).collect();
-        let mut cells: Vec<Cell> = (0..room.cells()).map(|_| Cell::default()).collect();
+impl Candidates {
+    /// Creates the candidates for one class of members on this number of nodes: all cells are open, and no node has free capacity or a
+    /// price yet.
+    fn new(occupancy: &Occupancy<'_>, nodes: usize) -> Self {
+        let cell_of: Vec<usize> = (0..nodes).map(|rank| occupancy.cell(rank)).collect();
+        let mut cells: Vec<Cell> = (0..occupancy.cells()).map(|_| Cell::default()).collect();
         for (rank, cell) in cell_of.iter().enumerate() {
             cells[*cell].first.get_or_insert(rank);
         }
-        let (roomy, priced, closed) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
-        Self { cells, cell_of, entries: vec![None; nodes], roomy, priced, closed }
+        let (tightest_of_cells, cheapest_of_cells, closed) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+        Self { cells, cell_of, entries: vec![None; nodes], tightest_of_cells, cheapest_of_cells, closed }
     }
 
-    /// Sets how many more members fit on a node (`capacity`); `vacating` says that a pod is leaving it.
-    fn set(&mut self, rank: Rank, vacating: bool, capacity: usize) {
+    /// Sets how many more members fit on the node with this rank (`capacity`). `vacating` says that a pod is leaving the node.
+    fn set_capacity(&mut self, rank: Rank, vacating: bool, capacity: usize) {
         let number = self.cell_of[rank];
         let spare = &mut self.cells[number].spare;
         if let Some(entry) = self.entries[rank].take() {
@@ -352,11 +375,11 @@ impl Front {
             spare.insert(entry);
             self.entries[rank] = Some(entry);
         }
-        self.list(number);
+        self.update_lists(number);
     }
 
-    /// Updates the two lists of candidates after the cell with this number changed: its tightest node and its cheapest victims.
-    fn list(&mut self, number: usize) {
+    /// Updates the lists of the tightest nodes and of the lowest prices after the cell with this number changed.
+    fn update_lists(&mut self, number: usize) {
         let cell = &mut self.cells[number];
         let now = match cell.closed {
             true => (None, None),
@@ -364,60 +387,60 @@ impl Front {
         };
         let before = std::mem::replace(&mut cell.listed, now);
         if before.0 != now.0 {
-            before.0.map(|spare| self.roomy.remove(&spare));
-            self.roomy.extend(now.0);
+            before.0.map(|spare| self.tightest_of_cells.remove(&spare));
+            self.tightest_of_cells.extend(now.0);
         }
         if before.1 != now.1 {
-            before.1.map(|price| self.priced.remove(&price));
-            self.priced.extend(now.1);
+            before.1.map(|price| self.cheapest_of_cells.remove(&price));
+            self.cheapest_of_cells.extend(now.1);
         }
     }
 
-    /// Returns the best node with free capacity in any open cell: one without leaving pods, and then with the least capacity for further
-    /// members; `None` if there is none.
+    /// Returns the preferred node with free capacity in any open cell: one without leaving pods, and then with capacity for the fewest
+    /// further members. `None` if there is none.
     fn tightest(&self) -> Option<Rank> {
-        self.roomy.first().map(|(_, _, rank)| *rank)
+        self.tightest_of_cells.first().map(|(_, _, rank)| *rank)
     }
 
-    /// Returns the lowest noted price of a victim set in any open cell; `None` if there is none.
+    /// Returns the lowest price of a victim set in any open cell; `None` if there is none.
     fn cheapest(&self) -> Option<SetPrice> {
-        self.priced.first().copied()
+        self.cheapest_of_cells.first().copied()
     }
 
     /// Adds the price of a victim set to the cell of its node.
-    fn note(&mut self, price: SetPrice) {
+    fn add_price(&mut self, price: SetPrice) {
         let number = self.cell_of[price.rank];
         self.cells[number].prices.push(Reverse(price));
-        self.list(number);
+        self.update_lists(number);
     }
 
-    /// Removes the lowest noted price from the cell that contains the node.
-    fn pop(&mut self, rank: Rank) {
+    /// Removes the lowest price of a victim set from the cell that contains the node with this rank.
+    fn remove_lowest_price(&mut self, rank: Rank) {
         let number = self.cell_of[rank];
         self.cells[number].prices.pop();
-        self.list(number);
+        self.update_lists(number);
     }
 
-    /// Closes the cell with this number: none of its nodes is a candidate until `counter`, which rejects the members, has another state
-    /// than `state`.
-    fn close(&mut self, number: usize, counter: RejectingCounter, state: Option<CounterState>) {
+    /// Closes the cell with this number: none of its nodes is a candidate until the state of `counter`, the inter-pod counter that rejects
+    /// the members, differs from `state`.
+    fn close_cell(&mut self, number: usize, counter: RejectingCounter, state: Option<CounterState>) {
         self.cells[number].closed = true;
         self.closed.entry(counter).or_insert_with(|| (state, Vec::new())).1.push(number);
-        self.list(number);
+        self.update_lists(number);
     }
 
-    /// Reopens the closed cells whose counter has changed its state, after members were placed.
-    fn reopen(&mut self, room: &Occupancy<'_>) {
-        self.reopen_where(|counter, state| room.counter_state(counter) != state);
+    /// Opens the closed cells again whose counter has changed its state in `occupancy`, because members were placed.
+    fn reopen_changed(&mut self, occupancy: &Occupancy<'_>) {
+        self.reopen_where(|counter, state| occupancy.counter_state(counter) != state);
     }
 
-    /// Reopens all closed cells, because pods were removed: their nodes are candidates again.
+    /// Opens all closed cells again, because pods were removed: their nodes are candidates again.
     fn reopen_all(&mut self) {
         self.reopen_where(|_, _| true);
     }
 
-    /// Reopens the closed cells for which `changed` returns true, given the counter that rejected the members and its state when the cell was
-    /// closed.
+    /// Opens those closed cells again for which `changed` returns true, given the counter that rejected the members and its state when the
+    /// cell was closed.
     fn reopen_where(&mut self, changed: impl Fn(RejectingCounter, Option<CounterState>) -> bool) {
         let mut reopened = Vec::new();
         self.closed.retain(|counter, (state, cells)| {
@@ -429,7 +452,7 @@ impl Front {
         });
         for number in reopened {
             self.cells[number].closed = false;
-            self.list(number);
+            self.update_lists(number);
         }
     }
 }

@@ -8,23 +8,26 @@ use crate::model::{PodIndex, ResourceId};
 use crate::problem::{Problem, UnitIndex, weight};
 use std::ops::Range;
 
-/// A preemption problem in which only amounts decide, as arrays: what is free on each node, what each unit frees there, and which units are
-/// removed. Nodes and units have numbers of their own.
+/// A preemption problem in which only amounts decide, as arrays: what is free on each node, what the eviction of each unit frees there, and
+/// which units are removed. Nodes and units have indexes of their own in the matrix; the nodes are those on which a member can fit, by
+/// ascending rank.
 #[derive(Clone)]
 pub(crate) struct Matrix {
     /// What one member asks for, of each resource that it asks for.
     pub(crate) request: Vec<i64>,
+    /// How many members have to be placed.
     pub(crate) goal: usize,
-    /// Maximum number of members per node.
+    /// Maximum number of members per node, at most `goal`.
     cap: usize,
     /// By node: its rank.
     ranks: Vec<Rank>,
-    /// By node and resource.
+    /// By node and resource: what is free without the removed units.
     free: Vec<i64>,
-    /// By node: how many members fit, at most `goal`.
+    /// By node: how many members fit, at most `cap`.
     slots: Vec<usize>,
-    /// How many members fit on all nodes together.
+    /// How many members fit on all nodes together: the sum of `slots`.
     pub(crate) total: usize,
+    /// The units, by their index in the matrix.
     pub(crate) units: Vec<MatrixUnit>,
     /// By node: the units with pods there.
     pub(crate) on: Vec<Vec<usize>>,
@@ -34,34 +37,37 @@ pub(crate) struct Matrix {
     /// By unit of the problem: its number in the matrix.
     numbers: Vec<Option<usize>>,
     /// By unit: whether it is removed.
-    pub(crate) gone: Vec<bool>,
+    pub(crate) removed: Vec<bool>,
 }
 
-/// A unit in numbers.
+/// A unit (a single pod or a whole group) with the numbers that a search needs.
 #[derive(Clone)]
 pub(crate) struct MatrixUnit {
+    /// Index of the unit in the problem.
     pub(crate) number: UnitIndex,
     pub(crate) priority: i32,
     /// Sum of the priorities of its pods, each offset by 2^31.
     pub(crate) weight: u64,
+    /// Number of its pods.
     pub(crate) pods: usize,
     /// Its range in [`Matrix::places`] and the amounts.
     span: Range<usize>,
 }
 
 impl Matrix {
-    /// Returns the matrix for these units and `goal` members, of which at most `cap` fit on a node; `None` if the problem cannot be
-    /// represented as one.
+    /// Returns the matrix of these units of the problem, of which none is removed, for `goal` members, at most `cap` on each node. `None`
+    /// if the problem is not one of amounts (members of several classes, with host ports or claims for one pod, or inter-pod constraints),
+    /// or if an amount is too large.
     pub(crate) fn new(
         problem: &Problem<'_>,
-        room: &Occupancy<'_>,
+        occupancy: &Occupancy<'_>,
         units: &[UnitIndex],
         goal: usize,
         cap: usize,
     ) -> Option<Self> {
         let [class] = problem.classes.as_slice() else { return None };
         let pod = problem.cluster.pod_at(*class.members.first()?)?;
-        if room.looks_around() || !pod.constraints.exclusive.is_empty() {
+        if occupancy.has_inter_pod_constraints() || !pod.constraints.exclusive.is_empty() {
             return None;
         }
         // In an order that does not depend on when resources were first seen: prices are sums that are rounded.
@@ -75,7 +81,7 @@ impl Matrix {
         for (node, rank) in usable.iter().enumerate() {
             local[*rank] = Some(node);
             for (id, _) in &asked {
-                free.push(narrow(room.free(*rank).get(usize::from(*id)).copied().unwrap_or(0))?);
+                free.push(narrow(occupancy.free(*rank).get(usize::from(*id)).copied().unwrap_or(0))?);
             }
         }
         let mut matrix = Self {
@@ -90,17 +96,19 @@ impl Matrix {
             places: Vec::new(),
             amounts: Vec::new(),
             numbers: vec![None; problem.potential.units.len()],
-            gone: Vec::new(),
+            removed: Vec::new(),
             ranks: usable,
         };
-        (0..matrix.ranks.len()).for_each(|node| matrix.count(node));
+        (0..matrix.ranks.len()).for_each(|node| matrix.recount(node));
         for number in units {
             matrix.add_unit(problem, *number, &local, &asked)?;
         }
         Some(matrix)
     }
 
-    /// Adds a unit with what it frees on each node; `None` if an amount cannot be represented.
+    /// Adds a unit of the problem (`number`) with what it frees on each node; a unit without pods on nodes of the matrix is left out.
+    /// `local` has by rank the index of the node in the matrix, `asked` the resources that a member requests. `None` if an amount is too
+    /// large.
     fn add_unit(
         &mut self,
         problem: &Problem<'_>,
@@ -131,7 +139,7 @@ impl Matrix {
             let here = self.units.len();
             self.places[start..].iter().for_each(|node| self.on[*node].push(here));
             self.numbers[number] = Some(here);
-            self.gone.push(false);
+            self.removed.push(false);
             self.units.push(MatrixUnit {
                 number,
                 priority: unit.priority,
@@ -143,36 +151,38 @@ impl Matrix {
         Some(())
     }
 
-    /// Returns the units of the matrix, as numbered in the problem.
+    /// Returns the units of the matrix, as indexes in the problem.
     pub(crate) fn units(&self) -> Vec<UnitIndex> {
         self.units.iter().map(|unit| unit.number).collect()
     }
 
-    /// Returns the number in the matrix of a unit of the problem; `None` if the matrix does not contain it.
-    pub(crate) fn local(&self, unit: UnitIndex) -> Option<usize> {
+    /// Returns the index in the matrix of a unit, given by its index in the problem; `None` if the matrix does not contain it.
+    pub(crate) fn number_of(&self, unit: UnitIndex) -> Option<usize> {
         self.numbers.get(unit).copied().flatten()
     }
 
-    /// Returns the nodes that a unit runs on, with what it frees there.
+    /// Returns the nodes on which a unit has pods, each with the amounts that its eviction frees there, in the order of `request`. Unit and
+    /// nodes are given by their indexes in the matrix.
     pub(crate) fn frees(&self, unit: usize) -> impl Iterator<Item = (usize, &[i64])> {
         let (span, width) = (self.units[unit].span.clone(), self.request.len());
         span.map(move |at| (self.places[at], &self.amounts[at * width..(at + 1) * width]))
     }
 
-    /// Returns what a unit frees on a node, in the order in which a member requests resources; an empty list if the unit has no pod there.
+    /// Returns the amounts that the eviction of a unit frees on a node, in the order of `request`; empty if the unit has no pod there. Both
+    /// are given by their indexes in the matrix.
     pub(crate) fn freed_on(&self, unit: usize, node: usize) -> &[i64] {
         let (span, width) = (self.units[unit].span.clone(), self.request.len());
         let found = self.places[span.clone()].binary_search(&node).map(|at| span.start + at);
         found.map_or(&[], |at| &self.amounts[at * width..(at + 1) * width])
     }
 
-    /// Returns what is free on a node without the removed units, in the order in which a member requests resources.
+    /// Returns the amounts that are free on a node (an index in the matrix) without the removed units, in the order of `request`.
     pub(crate) fn free_on(&self, node: usize) -> &[i64] {
         &self.free[node * self.request.len()..(node + 1) * self.request.len()]
     }
 
-    /// Places members on free capacity of these nodes until `most` are placed: on nodes without leaving pods first, then on the tightest.
-    /// `used` is the number of members on every node.
+    /// Places members on free capacity of these nodes (indexes in the matrix), until `placed` has `most` members: on nodes without leaving
+    /// pods first, then on those where the fewest more fit. Adds them to `placed`, and to `used`, the number of placed members by node.
     pub(crate) fn fill(
         &self,
         problem: &Problem<'_>,
@@ -193,7 +203,7 @@ impl Matrix {
         }
     }
 
-    /// Returns for each node, by number, how many of the placed members it has.
+    /// Returns by node of the matrix how many of the placed members it has; `placed` has the rank of each member's node.
     pub(crate) fn used(&self, placed: &[(PodIndex, Rank)]) -> Vec<usize> {
         let mut used = vec![0; self.slots.len()];
         for (_, rank) in placed {
@@ -204,19 +214,20 @@ impl Matrix {
         used
     }
 
-    /// Puts back the removed units that leave enough capacity for these numbers of members per node, in this order. Returns the others.
+    /// Puts those of `units` (indexes in the matrix, all removed) back, in this order, that leave enough capacity for the placed members;
+    /// `used` is their number by node. Returns the other units.
     pub(crate) fn reprieve(&mut self, mut units: Vec<usize>, used: &[usize]) -> Vec<usize> {
         units.retain(|unit| {
             let stays = self.may_return(*unit, used);
             if stays {
-                self.flip(*unit);
+                self.toggle(*unit);
             }
             !stays
         });
         units
     }
 
-    /// Returns true if a removed unit can be put back beside these numbers of members per node.
+    /// Returns true if a removed unit (an index in the matrix) can be put back beside the placed members; `used` is their number by node.
     fn may_return(&self, unit: usize, used: &[usize]) -> bool {
         self.frees(unit).all(|(node, amounts)| {
             let members = i64::try_from(used[node]).unwrap_or(i64::MAX);
@@ -226,36 +237,39 @@ impl Matrix {
         })
     }
 
-    /// Returns true if a node takes no more members whatever is evicted.
-    pub(crate) fn full(&self, node: usize) -> bool {
+    /// Returns true if a node (an index in the matrix) has capacity for as many members as may be placed on one node, so that no eviction
+    /// there helps.
+    pub(crate) fn is_full(&self, node: usize) -> bool {
         self.slots[node] >= self.cap
     }
 
-    /// Returns how many members fit on a node without the removed units, at most as many as are to be placed.
+    /// Returns how many members fit on a node (an index in the matrix) without the removed units, at most as many as may be placed on one
+    /// node.
     pub(crate) fn slots_on(&self, node: usize) -> usize {
         self.slots[node]
     }
 
-    /// Puts back all removed units, so that none is removed.
-    pub(crate) fn clear(&mut self) {
+    /// Puts all removed units back.
+    pub(crate) fn put_all_back(&mut self) {
         (0..self.units.len())
-            .filter(|unit| self.gone[*unit])
+            .filter(|unit| self.removed[*unit])
             .collect::<Vec<_>>()
             .into_iter()
-            .for_each(|u| self.flip(u));
+            .for_each(|u| self.toggle(u));
     }
 
-    /// Removes a unit, or puts it back if it is removed.
-    pub(crate) fn flip(&mut self, unit: usize) {
-        self.flip_all(&[unit]);
+    /// Removes a unit (an index in the matrix), or puts it back if it is removed.
+    pub(crate) fn toggle(&mut self, unit: usize) {
+        self.toggle_all(&[unit]);
     }
 
-    /// Removes several units, or puts back those that are removed. Then counts again how many members fit on their nodes.
-    pub(crate) fn flip_all(&mut self, units: &[usize]) {
+    /// Removes several units (indexes in the matrix), or puts back those that are removed, and then counts again how many members fit on
+    /// their nodes.
+    pub(crate) fn toggle_all(&mut self, units: &[usize]) {
         let width = self.request.len();
         for unit in units {
-            let sign = if self.gone[*unit] { -1 } else { 1 };
-            self.gone[*unit] = !self.gone[*unit];
+            let sign = if self.removed[*unit] { -1 } else { 1 };
+            self.removed[*unit] = !self.removed[*unit];
             for at in self.units[*unit].span.clone() {
                 let node = self.places[at];
                 for resource in 0..width {
@@ -268,14 +282,14 @@ impl Matrix {
             for at in self.units[*unit].span.clone() {
                 let node = self.places[at];
                 if counted.replace(node) != Some(node) {
-                    self.count(node);
+                    self.recount(node);
                 }
             }
         }
     }
 
-    /// Computes again how many members fit on a node.
-    fn count(&mut self, node: usize) {
+    /// Counts again how many members fit on a node (an index in the matrix), and updates the total.
+    fn recount(&mut self, node: usize) {
         let free = &self.free[node * self.request.len()..(node + 1) * self.request.len()];
         let fit = free.iter().zip(&self.request).map(|(free, each)| free.max(&0) / each).min();
         let fit = fit.map_or(self.cap, |fit| usize::try_from(fit).unwrap_or(self.cap).min(self.cap));

@@ -16,8 +16,8 @@ pub(crate) mod reprieve;
 pub(crate) mod rescue;
 pub(crate) mod victim_sets;
 
-pub(crate) use first_fit::{count_kinds, first_fit};
+pub(crate) use first_fit::{count_classes, first_fit};
 pub(crate) use found::Found;
-pub(crate) use greedy::{Layout, fill, fill_rest};
+pub(crate) use greedy::{GreedyPlacement, fill, fill_rest};
 pub(crate) use matrix::Matrix;
 pub(crate) use packing::{greedy_is_exact, try_everything};

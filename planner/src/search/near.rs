@@ -5,25 +5,27 @@ use crate::filters::{Occupancy, Rank};
 use crate::model::PodIndex;
 use crate::problem::{Problem, UnitIndex};
 
-/// The pods of units that matter for members on other nodes than their own.
-pub(crate) struct Near<'p, 'a> {
+/// Finds which pods of a unit (a single pod or a whole group) matter for a member on a node: those on the node, and those elsewhere that
+/// inter-pod constraints count.
+pub(crate) struct RelevantPods<'p, 'a> {
     problem: &'p Problem<'a>,
-    /// By unit; empty without inter-pod constraints.
+    /// By index of the unit: its pods that matter for members on other nodes than their own; empty without inter-pod constraints.
     far: Vec<Vec<PodIndex>>,
 }
 
-impl<'p, 'a> Near<'p, 'a> {
-    /// Finds the pods of a problem's potential victims that matter for members on other nodes than their own.
-    pub(crate) fn new(problem: &'p Problem<'a>, room: &Occupancy<'_>) -> Self {
-        if !room.looks_around() {
+impl<'p, 'a> RelevantPods<'p, 'a> {
+    /// Finds the pods of all potential victims that matter for members on other nodes than their own.
+    pub(crate) fn new(problem: &'p Problem<'a>, occupancy: &Occupancy<'_>) -> Self {
+        if !occupancy.has_inter_pod_constraints() {
             return Self { problem, far: Vec::new() };
         }
-        let far = |pods: &[PodIndex]| pods.iter().copied().filter(|pod| room.is_looked_at_from_afar(*pod)).collect();
+        let far =
+            |pods: &[PodIndex]| pods.iter().copied().filter(|pod| occupancy.matters_on_other_nodes(*pod)).collect();
         Self { problem, far: problem.potential.units.iter().map(|unit| far(&unit.pods)).collect() }
     }
 
-    /// Returns the pods of a unit that matter for a member on the node: those that run there, and those elsewhere to
-    /// which inter-pod constraints refer.
+    /// Returns the pods of a unit that matter for a member on the node with this rank: those that run there, and those on other nodes that
+    /// inter-pod constraints count.
     pub(crate) fn pods(&self, unit: UnitIndex, rank: Rank) -> Vec<PodIndex> {
         let mut pods = self.problem.pods_on(unit, rank);
         let node = self.problem.nodes.index(rank);

@@ -2,9 +2,9 @@
 //! every decision, so that decisions can be repeated.
 
 /// A pseudo-random number generator (xorshift) with a fixed seed.
-pub(super) struct Numbers(u64);
+pub(super) struct RandomNumbers(u64);
 
-impl Numbers {
+impl RandomNumbers {
     /// Creates a generator that always returns the same sequence.
     pub(super) fn new() -> Self {
         Self(0x9E37_79B9_7F4A_7C15)
@@ -18,7 +18,7 @@ impl Numbers {
         self.0
     }
 
-    /// Returns the next pseudo-random number, from 0 to less than `bound`, which is not 0.
+    /// Returns the next pseudo-random number, from 0 to `bound` - 1; 0 if `bound` is 0.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         usize::try_from((self.next() >> 33) % bound.max(1) as u64).unwrap_or(0)
     }

@@ -9,7 +9,7 @@ use crate::model::PodIndex;
 use crate::problem::{Problem, UnitIndex};
 use std::collections::BTreeMap;
 
-/// Returns a copy of `room` with these units evicted and these members placed.
+/// Returns a copy of the occupancy `room` with the units `victims` evicted and the members in `placed` on their nodes.
 pub(super) fn with_plan<'a>(
     problem: &Problem<'_>,
     room: &Occupancy<'a>,
@@ -22,8 +22,9 @@ pub(super) fn with_plan<'a>(
     room
 }
 
-/// Reprieves as many of `candidates` as it can. Before, they must be removed from `room` and `placed` must be in it; afterwards the
-/// reprieved units are in it again. Returns the victims from the most to the least important.
+/// Puts those of `candidates` back into the occupancy `room` beside which the placed members still fit, in the order of [`order`]. Before,
+/// all candidates must be removed from `room`, and the members in `placed` must be in it. Returns the units that are not put back, the
+/// victims, from the most to the least important.
 pub(crate) fn reprieve(
     problem: &Problem<'_>,
     room: &mut Occupancy<'_>,
@@ -33,7 +34,8 @@ pub(crate) fn reprieve(
     reprieve_by(problem, room, placed, candidates, |unit| &problem.potential.units[unit].pods)
 }
 
-/// Reprieves units as [`reprieve`] does, if only some pods of every unit matter, which alone are removed from `room`.
+/// Reprieves units as [`reprieve`] does, but only those pods of a unit that `pods` returns are put back; only these may be removed from
+/// `room` before. Used if the other pods do not matter for the placed members.
 pub(crate) fn reprieve_by<'l>(
     problem: &Problem<'_>,
     room: &mut Occupancy<'_>,
@@ -43,7 +45,7 @@ pub(crate) fn reprieve_by<'l>(
 ) -> Vec<UnitIndex> {
     let potential = &problem.potential;
     let mut victims = Vec::new();
-    let watched = room.watched(placed);
+    let watched = room.anti_affinity_counters(placed);
     // A unit can only displace members on its own nodes, unless inter-pod constraints refer to its pods.
     let mut placed_on: BTreeMap<Rank, Vec<(PodIndex, Rank)>> = BTreeMap::new();
     for place in placed {
@@ -65,8 +67,9 @@ pub(crate) fn reprieve_by<'l>(
     victims
 }
 
-/// Returns true if inter-pod constraints admit the members after these pods were put back. The slack of the members' spread constraints is
-/// computed once, before the pods were put back, and then updated.
+/// Returns true if inter-pod constraints admit the placed members after these `pods` were put back into the occupancy `room`. `slack`
+/// caches the slack of the members' spread constraints between calls: it is computed at the first call, and then updated; if the result is
+/// false, it is left as before the pods were put back.
 fn holds_around(
     room: &mut Occupancy<'_>,
     slack: &mut Option<Option<Slack>>,
@@ -91,7 +94,7 @@ fn holds_around(
 }
 
 /// Returns the order in which units are reprieved: first those whose eviction would violate a guaranteed budget, then those whose eviction
-/// would violate another budget, then the others; in each class the most important first.
+/// would violate another budget, then the others. Within each of these three, the most important unit comes first.
 pub(crate) fn order(problem: &Problem<'_>, candidates: &[UnitIndex]) -> Vec<UnitIndex> {
     let (potential, budgets) = (&problem.potential, &problem.budgets);
     let mut units = candidates.to_vec();

@@ -8,7 +8,7 @@ use crate::filters::{Occupancy, Rank};
 use crate::limits::MANY_PODS;
 use crate::model::{Pod, PodIndex, ResourceId, Unit};
 use crate::problem::{MemberClass, Problem, Tally, UnitIndex, importance, ranks};
-use crate::search::missing::{put_back, subtract};
+use crate::search::missing::{put_back_if_enough, subtract};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeSet;
 
@@ -20,19 +20,22 @@ pub(crate) struct VictimSet {
     price: SetPrice,
 }
 
-/// Price of a victim set. Smaller is better: budget violations per member gained, then victims (weighted by their priority) per member,
-/// then the highest priority, then the latest start, then the name of the node.
+/// Price of a victim set; the least one is chosen. Compared are: budget violations per member that gains capacity, then victims (weighted
+/// by their priority) per such member, then the highest priority, then the latest start, then the name of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SetPrice {
     violations: u128,
     weight: u128,
+    /// How many members fit in addition.
     gain: u128,
     highest: i32,
     started: Reverse<i64>,
+    /// Rank of the node for which the set was chosen.
     pub(crate) rank: Rank,
 }
 
 impl Ord for SetPrice {
+    /// Compares two prices; the lower one is preferred.
     fn cmp(&self, other: &Self) -> Ordering {
         let per_member = |mine: u128, theirs: u128| (mine * other.gain).cmp(&(theirs * self.gain));
         per_member(self.violations, other.violations)
@@ -44,8 +47,8 @@ impl Ord for SetPrice {
 }
 
 impl SetPrice {
-    /// Returns the price of these units: `violations` of their pods violate a budget, and their eviction lets `gain` more members fit, some
-    /// of them on the node with this rank.
+    /// Returns the price of evicting these units: the eviction of `violations` of their pods violates a budget, and `gain` more members fit
+    /// then. `rank` is the node for which the units were chosen.
     pub(crate) fn of<'u>(
         units: impl Iterator<Item = &'u Unit<'u>> + Clone,
         violations: usize,
@@ -69,20 +72,22 @@ impl SetPrice {
 }
 
 impl SetPrice {
-    /// Returns true if at most this number of members gain capacity.
+    /// Returns true if at most this number of members fit in addition after the eviction of the set.
     pub(crate) fn gains_at_most(&self, members: usize) -> bool {
         self.gain <= members as u128
     }
 }
 
 impl PartialOrd for SetPrice {
+    /// Compares as [`Ord::cmp`] does; never `None`.
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl VictimSet {
-    /// Returns these units as a victim set whose eviction lets `gain` more members fit; `None` if it would violate a guaranteed budget.
+    /// Returns these units as a victim set whose eviction lets `gain` more members fit. `tally` counts the evictions before, by budget;
+    /// `rank` is the node for which the units were chosen. `None` if a guaranteed budget would be violated.
     pub(crate) fn of(
         problem: &Problem<'_>,
         tally: &Tally,
@@ -103,22 +108,22 @@ impl VictimSet {
 }
 
 /// What a node lacks for one more member.
-struct Short {
+struct Lack {
     /// Resources of which there is too little.
     ids: Vec<ResourceId>,
     /// By how much, in the same order.
     by: Vec<i128>,
 }
 
-impl Short {
-    /// Returns which resources a node lacks for one more pod like this one, and how much of each.
-    fn new(room: &Occupancy<'_>, pod: &Pod, rank: Rank) -> Self {
-        let ids = room.lacks(pod, rank);
-        let by = ids.iter().map(|id| pod.requests.get(*id) - room.free(rank)[usize::from(*id)]).collect();
+impl Lack {
+    /// Returns which resources the node with this rank lacks for one more pod like this one, and how much of each.
+    fn new(occupancy: &Occupancy<'_>, pod: &Pod, rank: Rank) -> Self {
+        let ids = occupancy.lacks(pod, rank);
+        let by = ids.iter().map(|id| pod.requests.get(*id) - occupancy.free(rank)[usize::from(*id)]).collect();
         Self { ids, by }
     }
 
-    /// Returns how much of what the node lacks a unit's eviction frees there.
+    /// Returns how much of each resource that the node lacks the eviction of a unit frees there.
     fn freed(&self, problem: &Problem<'_>, unit: UnitIndex, rank: Rank) -> Vec<i128> {
         let mut freed = vec![0; self.ids.len()];
         let here = problem.pods_on(unit, rank);
@@ -129,22 +134,23 @@ impl Short {
     }
 }
 
-/// Searches victim sets, given the units removed and the members placed so far.
+/// What a search for victim sets depends on, besides the occupancy after the evictions and placements so far.
 pub(crate) struct VictimSets<'p, 'a> {
     pub(crate) problem: &'p Problem<'a>,
     pub(crate) class: &'p MemberClass,
     /// One of the members.
     pub(crate) member: PodIndex,
-    /// By unit: whether it may be taken.
+    /// By index of the unit: whether it may be evicted.
     pub(crate) available: &'p [bool],
 }
 
 impl VictimSets<'_, '_> {
-    /// Returns the cheapest victim set on a node where no further member fits; `None` if no permitted evictions suffice. `remaining`
-    /// members are not placed yet. `room` is unchanged afterwards.
+    /// Returns the victim set with the lowest price that lets one more member fit on the node with this rank, where none fits now; `None`
+    /// if no permitted evictions suffice. `tally` counts the evictions so far by budget; `remaining` members are not placed yet.
+    /// `occupancy` is unchanged afterwards.
     pub(crate) fn cheapest(
         &self,
-        room: &mut Occupancy<'_>,
+        occupancy: &mut Occupancy<'_>,
         tally: &Tally,
         rank: Rank,
         remaining: usize,
@@ -160,30 +166,30 @@ impl VictimSets<'_, '_> {
             .copied()
             .filter(|number| self.available[*number] && problem.budgets.may_evict(tally, std::iter::once(unit(number))))
             .collect();
-        if room.counts_amounts(self.member) {
-            return self.cheapest_by_count(room, tally, rank, remaining, &candidates);
+        if occupancy.needs_no_port_or_claim(self.member) {
+            return self.cheapest_by_count(occupancy, tally, rank, remaining, &candidates);
         }
-        if candidates.is_empty() || !self.suffices(room, &candidates, rank) {
+        if candidates.is_empty() || !self.fits_without(occupancy, &candidates, rank) {
             return None;
         }
-        let singles = candidates.iter().filter(|number| self.suffices(room, &[**number], rank));
+        let singles = candidates.iter().filter(|number| self.fits_without(occupancy, &[**number], rank));
         let singles: Vec<Vec<UnitIndex>> = singles.map(|number| vec![*number]).collect();
-        let least = self.least_important(room, tally, &candidates, rank);
-        self.best_of(room, tally, rank, remaining, singles.into_iter().chain(std::iter::once(least)))
+        let least = self.least_important(occupancy, tally, &candidates, rank);
+        self.best_of(occupancy, tally, rank, remaining, singles.into_iter().chain(std::iter::once(least)))
     }
 
-    /// Returns the cheapest victim set on a node if only amounts matter: units that free nothing of what the node
-    /// lacks are not considered, and the others are compared by what they free.
+    /// Returns what [`Self::cheapest`] returns, for a member without host ports and claims for one pod, for which only amounts matter on
+    /// the node: of the `candidates`, only units that free something that the node lacks are considered.
     fn cheapest_by_count(
         &self,
-        room: &mut Occupancy<'_>,
+        occupancy: &mut Occupancy<'_>,
         tally: &Tally,
         rank: Rank,
         remaining: usize,
         candidates: &[UnitIndex],
     ) -> Option<VictimSet> {
         let problem = self.problem;
-        let short = Short::new(room, problem.cluster.pod_at(self.member)?, rank);
+        let short = Lack::new(occupancy, problem.cluster.pod_at(self.member)?, rank);
         let mut frees = Vec::new();
         for number in candidates {
             let freed = short.freed(problem, *number, rank);
@@ -199,24 +205,25 @@ impl VictimSets<'_, '_> {
         let alone = |freed: &[i128]| freed.iter().zip(&short.by).all(|(freed, short)| freed >= short);
         let singles: Vec<Vec<UnitIndex>> =
             frees.iter().filter(|(_, freed)| alone(freed)).map(|(number, _)| vec![*number]).collect();
-        let order = self.order_of_mercy(tally, frees.iter().map(|(number, _)| *number).collect());
+        let order = self.reprieve_order(tally, frees.iter().map(|(number, _)| *number).collect());
         let mut least = Vec::new();
         for number in order {
             let Some((_, freed)) = frees.iter().find(|(other, _)| *other == number) else { continue };
-            if !put_back(&mut left, freed) {
+            if !put_back_if_enough(&mut left, freed) {
                 least.push(number);
             }
         }
         let least =
             std::iter::once(least).filter(|set| !matches!(set[..], [only] if singles.iter().any(|s| s[0] == only)));
         let sets: Vec<Vec<UnitIndex>> = least.chain(singles.iter().cloned()).collect();
-        self.best_of(room, tally, rank, remaining, sets.into_iter())
+        self.best_of(occupancy, tally, rank, remaining, sets.into_iter())
     }
 
-    /// Returns the cheapest of these sets that no guaranteed budget forbids; `None` if there is none.
+    /// Returns, of these sets of units, the one with the lowest price whose eviction violates no guaranteed budget and after which
+    /// inter-pod constraints still admit the member; `None` if there is none.
     fn best_of(
         &self,
-        room: &mut Occupancy<'_>,
+        occupancy: &mut Occupancy<'_>,
         tally: &Tally,
         rank: Rank,
         remaining: usize,
@@ -226,10 +233,10 @@ impl VictimSets<'_, '_> {
         let unit = |number: &UnitIndex| &problem.potential.units[*number];
         let mut best: Option<VictimSet> = None;
         for units in sets.filter(|units| problem.budgets.may_evict(tally, units.iter().map(unit))) {
-            if !self.leaves_attraction(room, &units, rank) {
+            if !self.still_admits_without(occupancy, &units, rank) {
                 continue;
             }
-            let set = VictimSet { price: self.price(room, tally, &units, rank, remaining), units };
+            let set = VictimSet { price: self.price(occupancy, tally, &units, rank, remaining), units };
             let order =
                 |a: &VictimSet, b: &VictimSet| a.price.cmp(&b.price).then_with(|| self.compare(&a.units, &b.units));
             if best.as_ref().is_none_or(|best| order(&set, best) == Ordering::Less) {
@@ -239,8 +246,9 @@ impl VictimSets<'_, '_> {
         best
     }
 
-    /// Returns true if inter-pod constraints still admit a member without these units, one of which its affinity may need.
-    fn leaves_attraction(&self, room: &mut Occupancy<'_>, units: &[UnitIndex], rank: Rank) -> bool {
+    /// Returns true if inter-pod constraints admit the member to the node with this rank after the eviction of these units; its affinity
+    /// may need one of their pods.
+    fn still_admits_without(&self, occupancy: &mut Occupancy<'_>, units: &[UnitIndex], rank: Rank) -> bool {
         let pods = |unit: &UnitIndex| -> &[PodIndex] { &self.problem.potential.units[*unit].pods };
         // Without affinity and spread constraints, the removal of a pod cannot make a node infeasible.
         let indifferent = |member: &Pod| member.constraints.affinity.is_empty() && member.constraints.spread.is_empty();
@@ -248,50 +256,53 @@ impl VictimSets<'_, '_> {
             return true;
         }
         self.problem.effort.take(units.iter().map(|unit| 2 * pods(unit).len()).sum());
-        if !units.iter().flat_map(pods).any(|pod| room.is_looked_at(*pod)) {
+        if !units.iter().flat_map(pods).any(|pod| occupancy.is_counted(*pod)) {
             return true;
         }
-        units.iter().for_each(|unit| room.take(pods(unit)));
-        let lets_in = room.object(self.member, rank).is_none();
-        units.iter().for_each(|unit| room.put(pods(unit)));
+        units.iter().for_each(|unit| occupancy.take(pods(unit)));
+        let lets_in = occupancy.violated_constraint(self.member, rank).is_none();
+        units.iter().for_each(|unit| occupancy.put(pods(unit)));
         lets_in
     }
 
-    /// Returns true if one more member fits on the node without these units.
-    fn suffices(&self, room: &mut Occupancy<'_>, units: &[UnitIndex], rank: Rank) -> bool {
+    /// Returns true if one more member fits on the node with this rank without these units, by resources, host ports and claims for one
+    /// pod.
+    fn fits_without(&self, occupancy: &mut Occupancy<'_>, units: &[UnitIndex], rank: Rank) -> bool {
         let here: Vec<PodIndex> = units.iter().flat_map(|number| self.problem.pods_on(*number, rank)).collect();
         self.problem.effort.take(here.len());
-        room.take(&here);
-        let fits = room.refuse_here(self.member, rank).is_none();
-        room.put(&here);
+        occupancy.take(&here);
+        let fits = occupancy.refuse_here(self.member, rank).is_none();
+        occupancy.put(&here);
         fits
     }
 
-    /// Returns the candidates that cannot be reprieved; those that violate budgets and the important ones are reprieved first.
+    /// Returns those of `candidates` that must be evicted so that one more member fits on the node with this rank: all are removed, and
+    /// then put back in the order of [`Self::reprieve_order`] if the member still fits.
     fn least_important(
         &self,
-        room: &mut Occupancy<'_>,
+        occupancy: &mut Occupancy<'_>,
         tally: &Tally,
         candidates: &[UnitIndex],
         rank: Rank,
     ) -> Vec<UnitIndex> {
         let here = |number: UnitIndex| (number, self.problem.pods_on(number, rank));
-        let order: Vec<_> = self.order_of_mercy(tally, candidates.to_vec()).into_iter().map(here).collect();
-        order.iter().for_each(|(_, pods)| room.take(pods));
+        let order: Vec<_> = self.reprieve_order(tally, candidates.to_vec()).into_iter().map(here).collect();
+        order.iter().for_each(|(_, pods)| occupancy.take(pods));
         let mut set = Vec::new();
         for (number, pods) in &order {
-            room.put(pods);
-            if room.refuse_here(self.member, rank).is_some() {
-                room.take(pods);
+            occupancy.put(pods);
+            if occupancy.refuse_here(self.member, rank).is_some() {
+                occupancy.take(pods);
                 set.push((*number, pods));
             }
         }
-        set.iter().for_each(|(_, pods)| room.put(pods));
+        set.iter().for_each(|(_, pods)| occupancy.put(pods));
         set.into_iter().map(|(number, _)| number).collect()
     }
 
-    /// Returns the order in which units are reprieved: those that violate a budget first, then the most important first.
-    fn order_of_mercy(&self, tally: &Tally, mut order: Vec<UnitIndex>) -> Vec<UnitIndex> {
+    /// Returns these units in the order in which they are reprieved: first those whose eviction violates a budget, in addition to the
+    /// evictions in `tally`; within both parts the most important first.
+    fn reprieve_order(&self, tally: &Tally, mut order: Vec<UnitIndex>) -> Vec<UnitIndex> {
         let units = &self.problem.potential.units;
         order.sort_by(|a, b| importance::compare(&units[*a], &units[*b]));
         if !self.problem.budgets.is_empty() {
@@ -303,11 +314,11 @@ impl VictimSets<'_, '_> {
         order
     }
 
-    /// Returns the price of evicting the units `set` for members on the node with this rank; `remaining` members are not placed yet. `room`
-    /// is unchanged afterwards.
+    /// Returns the price of evicting the units `set` for members on the node with this rank. `tally` counts the evictions so far by budget;
+    /// `remaining` members are not placed yet. `occupancy` is unchanged afterwards.
     fn price(
         &self,
-        room: &mut Occupancy<'_>,
+        occupancy: &mut Occupancy<'_>,
         tally: &Tally,
         set: &[UnitIndex],
         rank: Rank,
@@ -315,12 +326,12 @@ impl VictimSets<'_, '_> {
     ) -> SetPrice {
         let units = || set.iter().map(|number| &self.problem.potential.units[*number]);
         let (violations, _) = self.problem.budgets.preview(tally, units());
-        SetPrice::of(units(), violations, self.gain(room, set, rank, remaining), rank)
+        SetPrice::of(units(), violations, self.gain(occupancy, set, rank, remaining), rank)
     }
 
-    /// Returns how many more members fit after the units `set` (single pods or whole groups) are evicted, at most `remaining`: on the nodes of
-    /// these units and on the node `rank`. 1 if counting would take too much effort. `room` is the same afterwards.
-    fn gain(&self, room: &mut Occupancy<'_>, set: &[UnitIndex], rank: Rank, remaining: usize) -> usize {
+    /// Returns how many more members fit after the units `set` (single pods or whole groups) are evicted, at most `remaining`: on the nodes
+    /// of these units and on the node with this `rank`. 1 if counting would take too much effort. `occupancy` is unchanged afterwards.
+    fn gain(&self, occupancy: &mut Occupancy<'_>, set: &[UnitIndex], rank: Rank, remaining: usize) -> usize {
         let problem = self.problem;
         let units = || set.iter().map(|number| &problem.potential.units[*number]);
         let pods: usize = units().map(|unit| unit.pods.len()).sum();
@@ -333,24 +344,24 @@ impl VictimSets<'_, '_> {
         touched.sort_unstable();
         touched.dedup();
         touched.retain(|rank| self.class.unsuitable[*rank].is_none());
-        let fit = |room: &Occupancy<'_>| -> usize {
-            touched.iter().map(|rank| room.capacity_here(self.member, *rank, remaining)).sum()
+        let fit = |occupancy: &Occupancy<'_>| -> usize {
+            touched.iter().map(|rank| occupancy.capacity_here(self.member, *rank, remaining)).sum()
         };
-        let before = fit(room);
-        units().for_each(|unit| room.take(&unit.pods));
-        let after = fit(room);
-        units().for_each(|unit| room.put(&unit.pods));
+        let before = fit(occupancy);
+        units().for_each(|unit| occupancy.take(&unit.pods));
+        let after = fit(occupancy);
+        units().for_each(|unit| occupancy.put(&unit.pods));
         after.saturating_sub(before).min(remaining)
     }
 
-    /// Orders sets of one price, the preferred one first; see [`compare_sets`].
+    /// Orders two sets of units of the same price; the less one is preferred. See [`compare_sets`].
     fn compare(&self, a: &[UnitIndex], b: &[UnitIndex]) -> Ordering {
         compare_sets(a, b, |a, b| self.problem.potential.compare(*a, *b))
     }
 }
 
-/// Orders sets of one price: first the one whose units are less important, then the smaller one. `order` puts the more important of two units
-/// first.
+/// Orders two sets of units of the same price; the less one is preferred: the one whose units are less important, compared one by one, then
+/// the smaller one. `order` says which of two units is more important: that is the less one.
 pub(super) fn compare_sets(
     a: &[UnitIndex],
     b: &[UnitIndex],

@@ -2,7 +2,7 @@
 
 use crate::common::world::for_all;
 use crate::common::{Built, add, budget, cluster, gang, key, node, pod};
-use giveway_planner::rescue::{self, Eviction, Terms, must_stay, room_for};
+use giveway_planner::rescue::{self, Eviction, Terms, feasible_node, must_stay};
 use giveway_planner::{Cluster, Context, ObjectKey, Rescue, SmolStr, Step};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -252,12 +252,12 @@ fn a_guaranteed_budget_holds_against_an_ordinary_priority_and_not_against_a_crit
 #[test]
 fn no_pod_is_evicted_if_a_node_is_or_becomes_feasible() {
     let mut all = cluster(&[addon("dns"), node("n1", 1), low("a", "n1")]);
-    assert_eq!(room_for(&all, &key("dns"), &Context::default()), None);
+    assert_eq!(feasible_node(&all, &key("dns"), &Context::default()), None);
     add(&mut all, &low("a", "n1").terminating());
     assert_eq!(decide(&all, &terms()), Rescue::Fits("n1".into()));
     add(&mut all, &node("n0", 1));
     assert_eq!(decide(&all, &terms()), Rescue::Fits("n0".into()));
-    assert_eq!(room_for(&all, &key("dns"), &Context::default()).as_deref(), Some("n0"));
+    assert_eq!(feasible_node(&all, &key("dns"), &Context::default()).as_deref(), Some("n0"));
     add(&mut all, &addon("dns").on("n0"));
     assert_eq!(decide(&all, &terms()), Rescue::Nothing);
 }

@@ -1,12 +1,12 @@
 //! Explains from the sums over all nodes why not enough members fit.
 
-use super::FromCapacities;
+use super::CachedDecision;
 use crate::api::{Decision, Help, Missing, Shortfall};
 use giveway_crds::policy::PreemptionPolicy;
 
-impl FromCapacities<'_> {
-    /// Explains from the cached capacities why not enough members fit. `None`, which leaves it to the general
-    /// algorithm, if no node is large enough for a member, or if at most one member fits on a node.
+impl CachedDecision<'_> {
+    /// Explains from the cached capacities why not enough members fit. `None`, which leaves it to the general algorithm, if no node is
+    /// large enough for a member, or if at most one member may be placed on a node.
     pub(super) fn shortfall(&self) -> Option<Decision> {
         let (demand, totals, scale) = (self.alike.demand, &self.capacities.totals, &self.capacities.scale);
         if (totals.usable > 0 && totals.large == 0) || scale.cap == 1 {

@@ -40,35 +40,35 @@ pub struct Sparing {
     pub others: Vec<String>,
 }
 
-/// A plan, and the request that it satisfies.
-struct Scene<'s, 'a> {
+/// A plan, and the request that it satisfies, with indexes of the model.
+struct PlanContext<'s, 'a> {
     cluster: &'a Cluster,
     nodes: &'s Nodes<'a>,
     demand: &'s Demand,
     context: &'s Context,
     in_flight: &'s InFlight,
     plan: &'s Plan,
-    /// The members and their nodes.
+    /// The members and the ranks of their nodes.
     placed: Vec<(PodIndex, Rank)>,
-    /// The nodes of the placement.
+    /// The ranks of the nodes of the placement.
     on: BTreeSet<Rank>,
 }
 
-impl Scene<'_, '_> {
-    /// Returns the node that a pod runs on, if it is a node of the placement; otherwise `None`.
+impl PlanContext<'_, '_> {
+    /// Returns the rank of the node to which a pod is bound, if members are placed on that node; otherwise `None`.
     fn rank_of(&self, pod: PodIndex) -> Option<Rank> {
         let rank = self.nodes.rank(self.cluster.row(pod).node?);
         rank.filter(|rank| self.on.contains(rank))
     }
 
-    /// Returns true if a pod is terminating or about to be evicted by another plan.
+    /// Returns true if a pod is terminating, or another decision in flight evicts it.
     fn leaves(&self, pod: PodIndex) -> bool {
         self.in_flight.leaves(pod, &self.cluster.row(pod))
     }
 }
 
-/// Returns the units on the nodes of a plan that are not evicted, with reasons. `plan` must be the result of [`plan`](super::plan()) for
-/// the same request.
+/// Returns the units (single pods or whole groups) of lower priority that the plan does not evict: those with a pod on a node of the
+/// placement, each with the reason, and the number of others. `plan` must be the result of [`plan`](super::plan()) for the same arguments.
 pub fn spared(cluster: &Cluster, preemptor: &Preemptor, context: &Context, plan: &Plan) -> Sparing {
     let Ok(demand) = Demand::of(cluster, preemptor, context) else { return Sparing::default() };
     let nodes = Nodes::new(cluster);
@@ -83,7 +83,7 @@ pub fn spared(cluster: &Cluster, preemptor: &Preemptor, context: &Context, plan:
     let looked_at = Nodes::some(cluster, looked_at.into_iter().collect());
     let potential = PotentialVictims::new(cluster, &looked_at, &in_flight, demand.priority, i32::MAX);
     let (nodes, demand, in_flight) = (&nodes, &demand, &in_flight);
-    let scene = Scene { cluster, nodes, demand, context, in_flight, plan, placed, on };
+    let scene = PlanContext { cluster, nodes, demand, context, in_flight, plan, placed, on };
 
     let victims: BTreeSet<(UnitKind, &ObjectKey)> = plan.victims.iter().map(|v| (v.kind, &v.key)).collect();
     // The units that do not count as being on other nodes.
@@ -118,9 +118,9 @@ pub fn spared(cluster: &Cluster, preemptor: &Preemptor, context: &Context, plan:
     Sparing { units: named.into_iter().map(spared).collect(), others: others(elsewhere, above, demand.priority) }
 }
 
-/// Returns the units of lower priority that decisions in flight evict: those of which no pod stays, and those of which an evicted pod runs
-/// on a node of the placement.
-fn leaving(scene: &Scene<'_, '_>) -> BTreeSet<UnitRef> {
+/// Returns the units of lower priority that other decisions in flight evict: those of which no pod stays, and those of which an evicted pod
+/// runs on a node of the placement.
+fn leaving(scene: &PlanContext<'_, '_>) -> BTreeSet<UnitRef> {
     let (cluster, mut units) = (scene.cluster, BTreeSet::new());
     for index in scene.context.departing.iter().filter_map(|uid| cluster.pod_with_uid(uid)) {
         let row = cluster.row(index);
@@ -136,8 +136,8 @@ fn leaving(scene: &Scene<'_, '_>) -> BTreeSet<UnitRef> {
     units
 }
 
-/// Returns sentences with two counts, without those that are 0: `elsewhere` units of a lower priority than `priority` have no pod on the
-/// nodes of the placement, and `above` pods there have at least this priority.
+/// Returns up to two sentences with counts, without those of a count of 0: `elsewhere` units of a priority below `priority` have no pod on
+/// the nodes of the placement, and `above` pods on these nodes have at least this priority.
 fn others(elsewhere: usize, above: usize, priority: i32) -> Vec<String> {
     let mut sentences = Vec::new();
     if elsewhere > 0 {

@@ -1,7 +1,7 @@
 //! Units that are no potential victims: mirror pods, critical add-ons, pods in protected namespaces, units that this decision must not
 //! evict, and the preemptor's own group.
 
-use super::Scene;
+use super::PlanContext;
 use crate::api::Context;
 use crate::model::{Cluster, GroupIndex, Pod, PodIndex, Role, Unit, UnitKind, UnitRef};
 use giveway_crds::policy::DisruptionMode;
@@ -17,9 +17,9 @@ pub(super) struct Protected<'a> {
 }
 
 impl<'a> Protected<'a> {
-    /// Collects the units on the nodes of the placement that must not be evicted, and counts the pods there with at least the preemptor's
-    /// priority. Pods that are leaving anyway are left out.
-    pub(super) fn new(scene: &Scene<'_, 'a>) -> Self {
+    /// Collects the units of lower priority on the nodes of the placement that must not be evicted, each with the reason, and counts the
+    /// pods there of at least the preemptor's priority. Pods that are leaving anyway are left out.
+    pub(super) fn new(scene: &PlanContext<'_, 'a>) -> Self {
         let (cluster, priority) = (scene.cluster, scene.demand.priority);
         let mut protected = Self { units: Vec::new(), above: 0 };
         let mut seen = BTreeSet::new();
@@ -37,15 +37,15 @@ impl<'a> Protected<'a> {
             let (counted, reference) = match row.role {
                 Role::Evictable(unit) => (Some(unit), unit),
                 Role::Stays | Role::Protected | Role::CriticalAddon | Role::Leaves => {
-                    (None, stands_with(cluster, index))
+                    (None, unit_evicted_with(cluster, index))
                 }
             };
             if seen.insert(reference)
-                && let Some(unit) = unit(scene, reference)
+                && let Some(unit) = unit_of(scene, reference)
             {
                 let why = match counted {
-                    Some(_) => spared(scene, &unit),
-                    None => sheltered(cluster, &unit).unwrap_or_else(|| stays(cluster, &unit)),
+                    Some(_) => why_excluded(scene, &unit),
+                    None => why_protected(cluster, &unit).unwrap_or_else(|| why_never_evicted(cluster, &unit)),
                 };
                 protected.units.push((counted, unit, why));
             }
@@ -54,9 +54,9 @@ impl<'a> Protected<'a> {
     }
 }
 
-/// Returns why a unit that the model never evicts, in a namespace that is not protected, is not evicted: it is a mirror pod, or contains a
-/// critical add-on.
-fn stays(cluster: &Cluster, unit: &Unit<'_>) -> String {
+/// Returns why a unit is not evicted, as a sentence, if the model never evicts it and its namespace is not protected: it is a mirror pod,
+/// or has a critical add-on.
+fn why_never_evicted(cluster: &Cluster, unit: &Unit<'_>) -> String {
     let critical = |pod: &&Pod| cluster.is_critical_addon(pod);
     match (unit.pods.iter().filter_map(|index| cluster.pod_at(*index)).find(critical), unit.kind) {
         (None, _) => "It is a mirror pod, which cannot be evicted.".to_owned(),
@@ -67,8 +67,8 @@ fn stays(cluster: &Cluster, unit: &Unit<'_>) -> String {
     }
 }
 
-/// Returns the unit that a pod would be evicted with if it could be evicted: its group in mode `PodGroup`, otherwise the pod alone.
-fn stands_with(cluster: &Cluster, index: PodIndex) -> UnitRef {
+/// Returns the unit that a pod would be evicted with if eviction were permitted: its group in mode `PodGroup`, otherwise the pod alone.
+fn unit_evicted_with(cluster: &Cluster, index: PodIndex) -> UnitRef {
     if cluster.pod_at(index).is_some_and(|pod| pod.mirror) {
         return UnitRef::Pod(index);
     }
@@ -76,9 +76,9 @@ fn stands_with(cluster: &Cluster, index: PodIndex) -> UnitRef {
     cluster.group_index_of(index).filter(whole).map_or(UnitRef::Pod(index), UnitRef::Group)
 }
 
-/// Returns the unit for a reference, also of a group that the model does not store as a unit because one of its pods must not be evicted.
-/// `None` if it has no pods that stay.
-fn unit<'a>(scene: &Scene<'_, 'a>, reference: UnitRef) -> Option<Unit<'a>> {
+/// Returns the unit for a reference, also that of a group that the model does not store as a unit because one of its pods must not be
+/// evicted. `None` if it has no pod that stays on its node.
+fn unit_of<'a>(scene: &PlanContext<'_, 'a>, reference: UnitRef) -> Option<Unit<'a>> {
     let cluster = scene.cluster;
     let group = match (cluster.unit(reference), reference) {
         (None, UnitRef::Group(group)) => group,
@@ -98,12 +98,13 @@ fn unit<'a>(scene: &Scene<'_, 'a>, reference: UnitRef) -> Option<Unit<'a>> {
     })
 }
 
-/// Returns why a unit must not be evicted by this decision.
-fn spared(scene: &Scene<'_, '_>, unit: &Unit<'_>) -> String {
+/// Returns why a unit that is a potential victim in general must not be evicted by this decision, as a sentence: several budgets select one
+/// of its pods, a pod is excluded, or it belongs to the preemptor's group.
+fn why_excluded(scene: &PlanContext<'_, '_>, unit: &Unit<'_>) -> String {
     let Context { exempt, departing, .. } = scene.context;
     let barred = |pod: &PodIndex| scene.cluster.row(*pod).barred_below > scene.demand.priority;
     if unit.pods.iter().any(barred) {
-        return barred_by_several(scene.cluster, unit);
+        return why_barred(scene.cluster, unit);
     }
     let meant = |pod: &&Pod| exempt.contains(&*pod.uid) && !departing.contains(&*pod.uid);
     match (unit.pods.iter().filter_map(|index| scene.cluster.pod_at(*index)).find(meant), unit.kind) {
@@ -118,8 +119,9 @@ fn spared(scene: &Scene<'_, '_>, unit: &Unit<'_>) -> String {
     }
 }
 
-/// Returns why a guarded unit with a pod that several budgets select is not evicted.
-fn barred_by_several(cluster: &Cluster, unit: &Unit<'_>) -> String {
+/// Returns why a unit is not evicted, as a sentence, if several budgets select one of its pods and its threshold is above the preemptor's
+/// priority.
+fn why_barred(cluster: &Cluster, unit: &Unit<'_>) -> String {
     let threshold = unit.threshold.unwrap_or_default();
     let in_several_budgets =
         unit.pods.iter().find(|pod| cluster.is_selected_by_several_budgets(**pod)).and_then(|pod| cluster.pod_at(*pod));
@@ -134,8 +136,8 @@ fn barred_by_several(cluster: &Cluster, unit: &Unit<'_>) -> String {
     )
 }
 
-/// Returns the sentence why a unit is not evicted if its namespace is protected; otherwise `None`.
-fn sheltered(cluster: &Cluster, unit: &Unit<'_>) -> Option<String> {
+/// Returns why a unit is not evicted, as a sentence, if its namespace is protected; otherwise `None`.
+fn why_protected(cluster: &Cluster, unit: &Unit<'_>) -> Option<String> {
     let why = cluster.protection(&unit.key.namespace)?;
     Some(format!("No pod of its namespace is evicted: {why}."))
 }

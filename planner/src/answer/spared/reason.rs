@@ -1,7 +1,7 @@
 //! Explains why a potential victim is not evicted. Every sentence is checked against the cluster with the members placed: what they
 //! lack without evictions, whether they fit beside the unit after the victims have terminated, and what its budgets permit.
 
-use super::Scene;
+use super::PlanContext;
 use crate::api::GuaranteedBudget;
 use crate::filters::{Occupancy, Rank};
 use crate::model::{Cluster, Pod, PodIndex, ResourceId, Unit};
@@ -9,8 +9,8 @@ use crate::problem::{Budgets, PotentialVictims, Tally};
 use giveway_crds::wording::counted;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A node of the placement.
-struct Place {
+/// What is known of a node of the placement.
+struct PlacementNode {
     /// The resources of which there is too little without evictions, after the awaited pods have terminated; `None` if not only
     /// amounts decide.
     lacks: Option<Vec<ResourceId>>,
@@ -20,12 +20,13 @@ struct Place {
     awaited: bool,
 }
 
-/// What the reasons depend on.
+/// What the reasons of all units depend on.
 pub(super) struct Reasons<'r, 's, 'a> {
-    scene: &'r Scene<'s, 'a>,
-    places: BTreeMap<Rank, Place>,
+    scene: &'r PlanContext<'s, 'a>,
+    /// By rank: the nodes of the placement.
+    places: BTreeMap<Rank, PlacementNode>,
     budgets: Budgets<'a>,
-    /// The victims, by budget.
+    /// The evictions of the plan, by budget.
     tally: Tally,
     /// By budget: the highest threshold among the victims that are guarded.
     thresholds: BTreeMap<usize, i32>,
@@ -38,10 +39,10 @@ pub(super) struct Reasons<'r, 's, 'a> {
 }
 
 impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
-    /// Computes what the reasons depend on. `potential` has the units on the nodes of the placement, and the victims; `going` are the
-    /// victims.
-    pub(super) fn new(scene: &'r Scene<'s, 'a>, potential: &PotentialVictims<'a>, going: &[&Unit<'a>]) -> Self {
-        let Scene { cluster, demand, in_flight, plan, .. } = scene;
+    /// Computes what the reasons depend on. `potential` has the units of lower priority with pods on nodes of the placement, and the
+    /// victims; `going` are the victims.
+    pub(super) fn new(scene: &'r PlanContext<'s, 'a>, potential: &PotentialVictims<'a>, going: &[&Unit<'a>]) -> Self {
+        let PlanContext { cluster, demand, in_flight, plan, .. } = scene;
         let budgets = Budgets::new(cluster, &potential.units, demand.priority, in_flight);
         let (mut tally, mut thresholds) = (budgets.tally(), BTreeMap::new());
         for unit in going {
@@ -54,7 +55,7 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
         }
         Self {
             scene,
-            places: places(scene, going),
+            places: state_of_nodes(scene, going),
             budgets,
             tally,
             thresholds,
@@ -71,7 +72,7 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
         }
     }
 
-    /// Returns why a unit is not evicted, as a sentence. It has a pod on a node of the placement.
+    /// Returns why a unit that has a pod on a node of the placement is not evicted, as a sentence.
     pub(super) fn why(&self, unit: &Unit<'_>) -> String {
         let mut here: BTreeMap<Rank, Vec<PodIndex>> = BTreeMap::new();
         for pod in &unit.pods {
@@ -80,7 +81,7 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
             }
         }
         let ((preemptor, lacks, fits), when) = (self.preemptor, self.when);
-        let nodes = self.in_words(&here);
+        let nodes = self.node_names(&here);
         let objection = self.budgets.first_violated(&self.tally, unit);
         if let Some((number, true)) = objection {
             return format!("Evicting it as well would violate {}.", self.guarantee(number, unit));
@@ -111,8 +112,8 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
         sentence(&beside)
     }
 
-    /// Returns the names of the resources that are missing on these nodes, if the unit's pods there use none of them;
-    /// `None` if a pod uses one.
+    /// Returns the names of the resources that the members lack on nodes, if the pods of a unit there request none of these; `here` has the
+    /// pods of the unit by rank of the node. `None` if a pod requests one, or if not only amounts decide.
     fn frees_nothing(&self, here: &BTreeMap<Rank, Vec<PodIndex>>) -> Option<String> {
         let mut missing: BTreeSet<ResourceId> = BTreeSet::new();
         for (rank, pods) in here {
@@ -128,8 +129,8 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
         Some(names.join(", "))
     }
 
-    /// Returns the budget with this number in `budgets`, which is guaranteed against the preemptor, with the priority that a preemptor
-    /// needs to evict this unit besides the victims.
+    /// Returns the budget with this number in `budgets`, which is guaranteed against the preemptor, with the priority from which on a
+    /// preemptor could evict this unit besides the victims.
     fn guarantee(&self, number: usize, unit: &Unit<'_>) -> GuaranteedBudget {
         let own = unit.threshold.filter(|_| self.budgets.guards(unit));
         GuaranteedBudget {
@@ -139,8 +140,8 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
         }
     }
 
-    /// Returns the nodes `here` as words: the first by name, and the number of others.
-    fn in_words(&self, here: &BTreeMap<Rank, Vec<PodIndex>>) -> String {
+    /// Returns words for the nodes in `here`: the name of the first one, and the number of the others.
+    fn node_names(&self, here: &BTreeMap<Rank, Vec<PodIndex>>) -> String {
         let first = here.keys().next().map_or("", |rank| &*self.scene.nodes.at(*rank).name);
         match here.len() {
             0 | 1 => format!("node {first}"),
@@ -149,45 +150,51 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
     }
 }
 
-/// Returns the text as a sentence, with a capital letter and a full stop.
+/// Returns the text as a sentence: with a capital letter and a full stop.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
 }
 
-/// Returns for each node of the placement what the members lack there before the evictions, and whether they fit afterwards; `going` are
-/// the victims.
-fn places(scene: &Scene<'_, '_>, going: &[&Unit<'_>]) -> BTreeMap<Rank, Place> {
-    let Scene { cluster, nodes, demand, in_flight, plan, placed, .. } = scene;
-    let mut room = Occupancy::new(cluster, nodes, &demand.members, in_flight.reservations(cluster));
+/// Returns by rank, for each node of the placement, what the members lack there before the evictions, and whether they fit afterwards.
+/// `going` are the victims.
+fn state_of_nodes(scene: &PlanContext<'_, '_>, going: &[&Unit<'_>]) -> BTreeMap<Rank, PlacementNode> {
+    let PlanContext { cluster, nodes, demand, in_flight, plan, placed, .. } = scene;
+    let mut occupancy = Occupancy::new(cluster, nodes, &demand.members, in_flight.reservations(cluster));
     let awaited: Vec<PodIndex> = plan.awaited.iter().filter_map(|pod| cluster.pod_index(pod)).collect();
-    let vacated: BTreeSet<Rank> = awaited.iter().filter_map(|pod| room.rank_of(*pod)).collect();
-    room.take(&awaited);
-    placed.iter().for_each(|(pod, rank)| room.add(*pod, *rank));
+    let vacated: BTreeSet<Rank> = awaited.iter().filter_map(|pod| occupancy.rank_of(*pod)).collect();
+    occupancy.take(&awaited);
+    placed.iter().for_each(|(pod, rank)| occupancy.add(*pod, *rank));
     let mut members: BTreeMap<Rank, Vec<(PodIndex, Rank)>> = BTreeMap::new();
     placed.iter().for_each(|place| members.entry(place.1).or_default().push(*place));
     let lacks: Vec<Option<Vec<ResourceId>>> =
-        members.iter().map(|(rank, members)| lacks(cluster, &room, *rank, members)).collect();
-    going.iter().for_each(|unit| room.take(&unit.pods));
+        members.iter().map(|(rank, members)| lacks(cluster, &occupancy, *rank, members)).collect();
+    going.iter().for_each(|unit| occupancy.take(&unit.pods));
     // With inter-pod constraints, all members are checked together.
-    let together = room.looks_around().then(|| room.holds(placed, |_| true));
+    let together = occupancy.has_inter_pod_constraints().then(|| occupancy.holds(placed, |_| true));
     let mut places = BTreeMap::new();
     for ((rank, members), lacks) in members.into_iter().zip(lacks) {
-        let holds = together.unwrap_or_else(|| room.holds(&members, |_| true));
-        places.insert(rank, Place { lacks, holds, awaited: vacated.contains(&rank) });
+        let holds = together.unwrap_or_else(|| occupancy.holds(&members, |_| true));
+        places.insert(rank, PlacementNode { lacks, holds, awaited: vacated.contains(&rank) });
     }
     places
 }
 
-/// Returns the resources that are insufficient on a node for the members placed there; `None` if other filters than resources matter.
-fn lacks(cluster: &Cluster, room: &Occupancy<'_>, rank: Rank, members: &[(PodIndex, Rank)]) -> Option<Vec<ResourceId>> {
+/// Returns the resources of which the node `rank` has too little for the members placed there, which are in `occupancy`; `None` if not only
+/// free amounts decide whether they fit.
+fn lacks(
+    cluster: &Cluster,
+    occupancy: &Occupancy<'_>,
+    rank: Rank,
+    members: &[(PodIndex, Rank)],
+) -> Option<Vec<ResourceId>> {
     let mut lacks: BTreeSet<ResourceId> = BTreeSet::new();
     for (member, _) in members {
         let Some(pod) = cluster.pod_at(*member) else { continue };
-        if !room.counts_only(*member) {
+        if !occupancy.needs_only_amounts(*member) {
             return None;
         }
-        let free = room.free(rank);
+        let free = occupancy.free(rank);
         lacks.extend(pod.requests.iter().map(|(id, _)| id).filter(|id| free[usize::from(*id)] < 0));
     }
     Some(lacks.into_iter().collect())

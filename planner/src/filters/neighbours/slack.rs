@@ -5,45 +5,46 @@
 //! reduces the slack of the members there by one, against every other domain, and increases the slack of all others against it by one, in
 //! whatever order they were placed.
 
-use super::{CountedPods, DomainNumber, NOWHERE, Neighbours};
+use super::{CountedPods, DomainNumber, InterPodCounters, NOWHERE};
 use crate::filters::Rank;
 use crate::limits::MOST_SKEW_DOMAINS;
 use crate::model::{Cluster, PodIndex};
 use std::ops::Range;
 
-/// By how much the topology spread constraints of placed members are satisfied: the slack is `maxSkew` less the actual difference between a
-/// member's domain and another one. Below 0, the constraint is violated.
+/// By how much the topology spread constraints of placed members are satisfied. The slack of a member against another domain is `maxSkew`
+/// less the difference between the pod counts of the member's domain and of the other one. Below 0, the constraint is violated.
 pub(crate) struct Slack {
     /// By counter; empty if no member is spread by it, or if it has too many domains.
-    left: Vec<Left>,
+    left: Vec<LeastSlack>,
     /// Counters, and the rows of the domains to which pods were added.
     moved: Vec<(usize, Range<usize>)>,
 }
 
-/// By domain of members and other domain: the least slack of a member. The last entry of a row is for a global minimum of 0, which applies
-/// with fewer domains than `minDomains`.
-type Left = Vec<i64>;
+/// A square table of one counter: for each domain with members (a row) and each other domain, the least slack of a member. The last entry
+/// of a row is for a global minimum of 0, which applies if there are fewer domains than `minDomains`.
+type LeastSlack = Vec<i64>;
 
 impl Slack {
-    /// Returns true if the spread constraints of all placed members still hold after the changes since the last call: no slack is below 0
-    /// in the domains to which pods were added.
+    /// Returns true if the spread constraints of all placed members still hold after the pods that were put back or removed since the last
+    /// call: no slack is below 0 in the domains of these pods.
     pub(in crate::filters) fn holds(&mut self) -> bool {
         let Self { left, moved } = self;
         moved.drain(..).all(|(counter, row)| left[counter][row].iter().all(|left| *left >= 0))
     }
 }
 
-impl Neighbours<'_> {
-    /// Returns the slack before any member is placed.
+impl InterPodCounters<'_> {
+    /// Returns the slack of no members, to which [`Self::note_slack`] adds each member.
     pub(in crate::filters) fn slack(&self) -> Slack {
-        Slack { left: vec![Left::new(); self.counts.len()], moved: Vec::new() }
+        Slack { left: vec![LeastSlack::new(); self.counts.len()], moved: Vec::new() }
     }
 
-    /// Records the slack of a member that is about to be placed on a feasible node.
+    /// Adds the slack of a member's spread constraints to `slack`. The member is about to be placed on the node at the position `place`
+    /// among all nodes, which is feasible for it and on which it is not counted yet.
     pub(in crate::filters) fn note_slack(&self, slack: &mut Slack, member: PodIndex, place: Rank) {
-        let looker = self.rules.members.get(&member).and_then(|class| self.rules.lookers[*class].as_ref());
+        let looker = self.rules.members.get(&member).and_then(|class| self.rules.constraints_by_class[*class].as_ref());
         for (counter, skew, min_domains, itself) in looker.into_iter().flat_map(|looker| &looker.spread) {
-            let (over, counts) = (&self.reach[*counter].over, &self.counts[*counter]);
+            let (over, counts) = (&self.scope[*counter].over, &self.counts[*counter]);
             let Some((domain, domains)) = self.domain(*counter, place).filter(|(_, all)| *all <= MOST_SKEW_DOMAINS)
             else {
                 continue;
@@ -64,8 +65,9 @@ impl Neighbours<'_> {
         }
     }
 
-    /// Updates the slack after the pod `index` was put on the node at the position `place` (`comes`), or removed from it. Returns true if
-    /// [`Slack::holds`] then suffices to check the members, and false if they must be placed again to find out.
+    /// Updates the slack after the pod `index` was put on the node at the position `place` among all nodes (`comes`), or removed from it.
+    /// Returns true if [`Slack::holds`] then says whether the placed members remain feasible; false if they must be placed again to find
+    /// that out.
     pub(in crate::filters) fn shift_slack(
         &self,
         slack: &mut Slack,
@@ -74,7 +76,7 @@ impl Neighbours<'_> {
         comes: bool,
     ) -> bool {
         let mut sure = true;
-        for counter in self.rules.marks_of(cluster, index).iter().map(|number| usize::from(*number)) {
+        for counter in self.rules.counters_of(cluster, index).iter().map(|number| usize::from(*number)) {
             let rule = &self.rules.rules[counter];
             match rule.pods {
                 CountedPods::Peers(..) => {}
@@ -87,7 +89,7 @@ impl Neighbours<'_> {
             let Some((domain, domains)) = self.domain(counter, place) else { continue };
             sure &= domains <= MOST_SKEW_DOMAINS;
             let left = &mut slack.left[counter];
-            if left.is_empty() || !self.reach[counter].counted[place] {
+            if left.is_empty() || !self.scope[counter].counted[place] {
                 continue;
             }
             let one = if comes { 1 } else { -1 };
@@ -101,7 +103,7 @@ impl Neighbours<'_> {
     }
 
     /// Returns the number of the domain in which a node is, and how many domains there are, for the topology key of a counter (an index in
-    /// `Rules::rules`); `None` if the node does not have the label. `place` is its position among all nodes.
+    /// [`Rules::rules`](super::Rules)); `None` if the node does not have the label. `place` is the position of the node among all nodes.
     fn domain(&self, counter: usize, place: Rank) -> Option<(usize, usize)> {
         let key = &self.rules.keys[self.rules.rules[counter].key];
         let domain: DomainNumber = key.of[place];
@@ -150,27 +152,28 @@ mod tests {
             let waiting = pod(&mut cluster, "w", 0, None, &json!([]));
             let reserved: Vec<(PodIndex, usize)> = (0..below(2)).map(|_| (waiting, below(6))).collect();
             let nodes = Nodes::new(&cluster);
-            let mut room = Occupancy::new(&cluster, &nodes, &members, &reserved);
+            let mut occupancy = Occupancy::new(&cluster, &nodes, &members, &reserved);
             let stay = below(8);
-            room.take(&bound[stay..]);
+            occupancy.take(&bound[stay..]);
             let mut placed = Vec::new();
             for member in members {
-                let open: Vec<usize> = (0..6).filter(|rank| room.object(member, *rank).is_none()).collect();
+                let open: Vec<usize> =
+                    (0..6).filter(|rank| occupancy.violated_constraint(member, *rank).is_none()).collect();
                 if !open.is_empty() {
                     placed.push((member, open[below(open.len() as u64)]));
-                    room.add(member, placed[placed.len() - 1].1);
+                    occupancy.add(member, placed[placed.len() - 1].1);
                 }
             }
-            let mut slack = room.slack_around(&placed).unwrap();
+            let mut slack = occupancy.slack_around(&placed).unwrap();
             let mut rest = &bound[stay..];
             while !rest.is_empty() {
                 let (pods, others) = rest.split_at((1 + below(3)).min(rest.len()));
-                room.put(pods);
-                let holds = room.holds_around(&placed);
-                assert_eq!(room.shift_slack(&mut slack, pods, true), Some(holds));
+                occupancy.put(pods);
+                let holds = occupancy.holds_around(&placed);
+                assert_eq!(occupancy.shift_slack(&mut slack, pods, true), Some(holds));
                 if !holds {
-                    room.take(pods);
-                    room.shift_slack(&mut slack, pods, false);
+                    occupancy.take(pods);
+                    occupancy.shift_slack(&mut slack, pods, false);
                 }
                 outcomes[usize::from(holds)] += 1;
                 rest = others;

@@ -7,8 +7,8 @@ use crate::limits::MOST_TIES;
 use crate::model::PodIndex;
 use crate::problem::{Problem, Tally, UnitIndex};
 
-/// The capacity on which branch and bound tries sets of victims: units are removed and put back one by one, and it tells whether the wanted
-/// number of members fits without those that are removed. It is an occupancy, one node of it, or a matrix of amounts.
+/// Capacity on which branch and bound tries sets of victims: units are removed and put back one by one, and it says whether the wanted
+/// number of members fits without the removed ones. It is an occupancy, one node of an occupancy, or a matrix of amounts.
 pub(super) trait EvictionTrial {
     /// Removes a unit from the capacity, as if it were evicted.
     fn take(&mut self, unit: UnitIndex);
@@ -16,36 +16,39 @@ pub(super) trait EvictionTrial {
     fn put(&mut self, unit: UnitIndex);
     /// Returns true if the wanted number of members fits without the removed units.
     fn enough(&mut self) -> bool;
-    /// Returns the node of each of the wanted members, with the units evicted that are taken now. `None` if fewer fit.
+    /// Returns the wanted members with the ranks of their nodes, placed without the removed units; `None` if fewer fit.
     fn placement(&mut self, problem: &Problem<'_>) -> Option<Vec<(PodIndex, Rank)>>;
 }
 
-/// Branch and bound over all subsets of units: finds the cheapest victims.
-pub(super) struct Exact<'p, 'a> {
+/// Branch and bound over all subsets of units: finds the cheapest set of victims with which enough members fit.
+pub(super) struct BranchAndBound<'p, 'a> {
     problem: &'p Problem<'a>,
+    /// The cheapest set found.
     best: Option<Vec<UnitIndex>>,
+    /// Cost of `best`, or the cost that a set must be below; `None` if any set is accepted.
     cost: Option<Cost>,
+    /// Remaining number of checks whether enough members fit.
     checks: usize,
     /// Remaining number of choices that are compared although they are equal before ties.
     ties: usize,
+    /// The units that the current branch evicts.
     chosen: Vec<UnitIndex>,
     /// True if further evictions never reduce how many members fit. With inter-pod constraints they can.
     monotone: bool,
 }
 
-impl<'p, 'a> Exact<'p, 'a> {
-    /// Creates a search for a choice cheaper than `cost`, with at most `checks` checks whether enough members fit.
+impl<'p, 'a> BranchAndBound<'p, 'a> {
+    /// Creates a search for a set of victims that costs less than `cost`, with at most `checks` checks whether enough members fit.
     pub(super) fn new(problem: &'p Problem<'a>, cost: Cost, checks: usize) -> Self {
         Self { cost: Some(cost), ..Self::unbounded(problem, checks) }
     }
 
-    /// Creates a search for the cheapest choice, without an upper bound on its cost, with at most `checks` checks whether enough members
-    /// fit.
+    /// Creates a search for the cheapest set of victims, whatever it costs, with at most `checks` checks whether enough members fit.
     pub(super) fn unbounded(problem: &'p Problem<'a>, checks: usize) -> Self {
         Self { problem, best: None, cost: None, checks, ties: MOST_TIES, chosen: Vec::new(), monotone: true }
     }
 
-    /// Returns the cheapest victims found; `None` if none are cheaper than the known cost.
+    /// Returns the cheapest set of victims that was found; `None` if none costs less than the cost given to [`Self::new`].
     pub(super) fn into_best(self) -> Option<Vec<UnitIndex>> {
         self.best
     }
@@ -55,9 +58,9 @@ impl<'p, 'a> Exact<'p, 'a> {
         self.checks
     }
 
-    /// Tries all subsets of `units`, and returns true if the search was complete. From `least`, the chosen units are removed during the
-    /// search, and from `most` also those not yet decided on; both are unchanged afterwards. `monotone` says that further evictions never
-    /// reduce how many members fit.
+    /// Tries the subsets of `units`, and returns true if the search was not cut short. `least` and `most` are the same capacity with no
+    /// unit removed, before and afterwards; during the search, the evicted units are removed from `least`, and from `most` also those not
+    /// decided on. `monotone` says that further evictions never reduce how many members fit.
     pub(super) fn run<T: EvictionTrial>(
         &mut self,
         least: &mut T,
@@ -71,23 +74,23 @@ impl<'p, 'a> Exact<'p, 'a> {
         self.monotone = monotone;
         if !monotone || most.enough() {
             let tally = self.problem.budgets.tally();
-            self.decide(least, most, &order, &tally);
+            self.branch(least, most, &order, &tally);
         }
         order.iter().for_each(|unit| most.put(*unit));
         self.checks > 0 && !self.problem.effort.spent()
     }
 
-    /// Branches on the first unit of `rest`: first kept, then evicted. The chosen units are removed from `least`, and those of `rest` from
-    /// `most` as well.
-    fn decide<T: EvictionTrial>(&mut self, least: &mut T, most: &mut T, rest: &[UnitIndex], tally: &Tally) {
+    /// Decides on the first unit of `rest`, first for keeping it and then for evicting it, and on the others in turn. The units chosen so
+    /// far are removed from `least`, and from `most` those of `rest` as well; `tally` counts the chosen ones by budget.
+    fn branch<T: EvictionTrial>(&mut self, least: &mut T, most: &mut T, rest: &[UnitIndex], tally: &Tally) {
         let Some((unit, rest)) = rest.split_first() else { return };
         if self.checks < 2 {
             self.checks = 0;
             return;
         }
         most.put(*unit);
-        if !self.monotone || self.ask(most) {
-            self.decide(least, most, rest, tally);
+        if !self.monotone || self.check(most) {
+            self.branch(least, most, rest, tally);
         }
         most.take(*unit);
         let mut tally = tally.clone();
@@ -103,18 +106,19 @@ impl<'p, 'a> Exact<'p, 'a> {
         );
         if self.cost.as_ref().is_none_or(|best| cost.bound() <= best.bound()) {
             least.take(*unit);
-            if self.ask(least) {
-                self.compare(least, cost);
+            if self.check(least) {
+                self.keep_if_cheaper(least, cost);
             } else {
-                self.decide(least, most, rest, &tally);
+                self.branch(least, most, rest, &tally);
             }
             least.put(*unit);
         }
         self.chosen.pop();
     }
 
-    /// Replaces the best choice by the chosen units if they cost less; `cost` is their cost without what they lose.
-    fn compare<T: EvictionTrial>(&mut self, trial: &mut T, mut cost: Cost) {
+    /// Makes the chosen units the best set if they cost less than it. `cost` is their cost without the work and the pods that are lost or
+    /// stranded, which are added here if sets are compared by them; `trial` is the capacity without the chosen units.
+    fn keep_if_cheaper<T: EvictionTrial>(&mut self, trial: &mut T, mut cost: Cost) {
         let ties = self.cost.as_ref().is_some_and(|best| cost.bound() == best.bound());
         if ties && self.ties == 0 {
             return;
@@ -130,8 +134,8 @@ impl<'p, 'a> Exact<'p, 'a> {
         }
     }
 
-    /// Returns true if enough members fit, and counts the check.
-    fn ask<T: EvictionTrial>(&mut self, trial: &mut T) -> bool {
+    /// Returns true if enough members fit on `trial`, and counts the check.
+    fn check<T: EvictionTrial>(&mut self, trial: &mut T) -> bool {
         self.checks = if self.problem.effort.spent() { 0 } else { self.checks.saturating_sub(1) };
         trial.enough()
     }

@@ -8,19 +8,20 @@ use crate::model::PodIndex;
 use crate::problem::{Problem, UnitIndex};
 use crate::search::least_cost::branch_and_bound::EvictionTrial;
 use crate::search::matrix::Matrix;
-use crate::search::near::Near;
+use crate::search::near::RelevantPods;
 use crate::search::packing;
 use crate::search::reprieve::{order, reprieve};
 
-/// Capacity on which a choice of victims becomes a plan.
+/// Capacity on which a choice of victims is turned into a plan.
 pub(super) trait PlanTrial: EvictionTrial {
-    /// Reprieves those of the removed units beside which the members can stay where they were placed. Returns the victims from the most to the
-    /// least important.
+    /// Puts those of `units`, which are all removed, back beside which the members still fit where they are `placed`. Returns the others,
+    /// the victims, from the most to the least important.
     fn reprieve(&mut self, problem: &Problem<'_>, placed: &[(PodIndex, Rank)], units: &[UnitIndex]) -> Vec<UnitIndex>;
 }
 
-/// Returns the plan with these victims; `None` if fewer than the wanted members fit, or a guaranteed budget would be violated. No unit is
-/// removed from `trial` before; afterwards some are.
+/// Returns the plan with these victims or some of them: places the members without them, and reprieves those whose eviction is not needed.
+/// `None` if fewer than the wanted members fit, or a guaranteed budget would be violated. No unit is removed from `trial` before;
+/// afterwards some are.
 pub(super) fn complete<T: PlanTrial>(
     problem: &Problem<'_>,
     trial: &mut T,
@@ -36,88 +37,101 @@ pub(super) fn complete<T: PlanTrial>(
     Some(CandidatePlan { cost: Cost::of(problem, &victims, &placed), placed, victims })
 }
 
-/// An occupancy from which units are removed and to which they are put back.
+/// An occupancy from which units are removed and to which they are put back, to try whether a number of members fits.
 pub(super) struct OccupancyTrial<'p, 'a> {
     problem: &'p Problem<'a>,
-    room: Occupancy<'a>,
+    occupancy: Occupancy<'a>,
     goal: usize,
 }
 
 impl<'p, 'a> OccupancyTrial<'p, 'a> {
-    /// Creates a trial that asks whether `goal` members fit, beginning with a copy of `room`.
-    pub(super) fn new(problem: &'p Problem<'a>, room: &Occupancy<'a>, goal: usize) -> Self {
-        Self { problem, room: room.clone(), goal }
+    /// Creates a trial with a copy of `occupancy`, which asks whether `goal` members fit.
+    pub(super) fn new(problem: &'p Problem<'a>, occupancy: &Occupancy<'a>, goal: usize) -> Self {
+        Self { problem, occupancy: occupancy.clone(), goal }
     }
 }
 
 impl EvictionTrial for OccupancyTrial<'_, '_> {
+    /// Removes all pods of the unit from the occupancy.
     fn take(&mut self, unit: UnitIndex) {
-        self.room.take(&self.problem.potential.units[unit].pods);
+        self.occupancy.take(&self.problem.potential.units[unit].pods);
     }
 
+    /// Puts all pods of the unit back on their nodes.
     fn put(&mut self, unit: UnitIndex) {
-        self.room.put(&self.problem.potential.units[unit].pods);
+        self.occupancy.put(&self.problem.potential.units[unit].pods);
     }
 
+    /// Returns true if a placement of `goal` members is found.
     fn enough(&mut self) -> bool {
-        packing::pack(self.problem, &self.room, self.goal).is_some()
+        packing::pack(self.problem, &self.occupancy, self.goal).is_some()
     }
 
+    /// Returns a placement of `goal` members without the removed units; `None` if none is found.
     fn placement(&mut self, problem: &Problem<'_>) -> Option<Vec<(PodIndex, Rank)>> {
-        packing::pack(problem, &self.room, self.goal)
+        packing::pack(problem, &self.occupancy, self.goal)
     }
 }
 
 impl PlanTrial for OccupancyTrial<'_, '_> {
+    /// Places the members as in `placed`, and reprieves units in the order of step 8.
     fn reprieve(&mut self, problem: &Problem<'_>, placed: &[(PodIndex, Rank)], units: &[UnitIndex]) -> Vec<UnitIndex> {
-        placed.iter().for_each(|(pod, rank)| self.room.add(*pod, *rank));
-        reprieve(problem, &mut self.room, placed, units)
+        placed.iter().for_each(|(pod, rank)| self.occupancy.add(*pod, *rank));
+        reprieve(problem, &mut self.occupancy, placed, units)
     }
 }
 
-/// An occupancy in which victims for one pod are tried on one node.
+/// An occupancy in which victims for a single pod are tried on one node.
 pub(super) struct NodeTrial<'p, 'a> {
-    pub(super) room: Occupancy<'a>,
+    pub(super) occupancy: Occupancy<'a>,
     pub(super) member: PodIndex,
     pub(super) rank: Rank,
-    pub(super) near: &'p Near<'p, 'a>,
+    pub(super) near: &'p RelevantPods<'p, 'a>,
 }
 
 impl EvictionTrial for NodeTrial<'_, '_> {
+    /// Removes those pods of the unit from the occupancy that matter for the node.
     fn take(&mut self, unit: UnitIndex) {
-        self.room.take(&self.near.pods(unit, self.rank));
+        self.occupancy.take(&self.near.pods(unit, self.rank));
     }
 
+    /// Puts those pods of the unit back that matter for the node.
     fn put(&mut self, unit: UnitIndex) {
-        self.room.put(&self.near.pods(unit, self.rank));
+        self.occupancy.put(&self.near.pods(unit, self.rank));
     }
 
+    /// Returns true if the pod fits on the node without the removed units.
     fn enough(&mut self) -> bool {
-        self.room.refuse(self.member, self.rank).is_none()
+        self.occupancy.refuse(self.member, self.rank).is_none()
     }
 
+    /// Returns the pod on the node; it is not checked again that it fits.
     fn placement(&mut self, _: &Problem<'_>) -> Option<Vec<(PodIndex, Rank)>> {
         Some(vec![(self.member, self.rank)])
     }
 }
 
 impl EvictionTrial for Matrix {
+    /// Removes the unit from the matrix, if it is in the matrix and not removed yet.
     fn take(&mut self, unit: UnitIndex) {
-        if let Some(unit) = self.local(unit).filter(|unit| !self.gone[*unit]) {
-            self.flip(unit);
+        if let Some(unit) = self.number_of(unit).filter(|unit| !self.removed[*unit]) {
+            self.toggle(unit);
         }
     }
 
+    /// Puts the unit back into the matrix, if it is removed.
     fn put(&mut self, unit: UnitIndex) {
-        if let Some(unit) = self.local(unit).filter(|unit| self.gone[*unit]) {
-            self.flip(unit);
+        if let Some(unit) = self.number_of(unit).filter(|unit| self.removed[*unit]) {
+            self.toggle(unit);
         }
     }
 
+    /// Returns true if the numbers of members that fit on each node add up to the goal.
     fn enough(&mut self) -> bool {
         self.total >= self.goal
     }
 
+    /// Returns a placement of as many members as the goal says, without the removed units; `None` if fewer fit.
     fn placement(&mut self, problem: &Problem<'_>) -> Option<Vec<(PodIndex, Rank)>> {
         let (nodes, mut placed, mut used) = (0..self.on.len(), Vec::new(), vec![0; self.on.len()]);
         self.fill(problem, nodes, self.goal, &mut placed, &mut used);
@@ -126,8 +140,9 @@ impl EvictionTrial for Matrix {
 }
 
 impl PlanTrial for Matrix {
+    /// Puts units back into the matrix in the order of step 8, if they leave enough capacity for the placed members.
     fn reprieve(&mut self, problem: &Problem<'_>, placed: &[(PodIndex, Rank)], units: &[UnitIndex]) -> Vec<UnitIndex> {
-        let removed = order(problem, units).into_iter().filter_map(|unit| self.local(unit)).collect();
+        let removed = order(problem, units).into_iter().filter_map(|unit| self.number_of(unit)).collect();
         let used = self.used(placed);
         let victims = Matrix::reprieve(self, removed, &used);
         let mut victims: Vec<UnitIndex> = victims.into_iter().map(|unit| self.units[unit].number).collect();

@@ -6,28 +6,28 @@
 use super::CandidatePlan;
 use crate::api::{Cost, CostBound, offset_priority};
 use crate::limits::{MANY_UNITS, VERY_MANY_UNITS};
-use crate::search::domains::fractional;
+use crate::search::domains::least_weight_to_free;
 use crate::search::matrix::Matrix;
-/// Lower bounds for plans that violate no budget.
+/// Lower bounds for the costs of all plans that violate no budget.
 pub(super) struct Bound {
-    /// The least sum of offset priorities.
+    /// The least sum of the offset priorities of the victims.
     weight: u64,
-    /// The highest priority of the plan, if not enough members fit with all units of lower priority evicted.
+    /// The highest priority of a victim of the plan, if no plan without budget violations has a lower one; otherwise `None`.
     tight: Option<i32>,
-    /// Up to this difference from the bound, a plan is not improved.
+    /// A plan whose sum of offset priorities exceeds `weight` by less than this is not improved.
     slack: u64,
 }
 
 impl Bound {
-    /// Computes lower bounds for plans that violate no budget, with the units of `matrix`, of which none is removed, as potential victims.
-    /// The highest priority of `best` is the one that they may fall below.
+    /// Computes lower bounds for plans with the units of `matrix`, of which none is removed, as potential victims. It is tested whether
+    /// there can be a plan with a lower highest priority than that of `best`.
     pub(super) fn new(matrix: &mut Matrix, best: &CandidatePlan) -> Self {
         let ceiling = best.cost.highest_priority;
         let below: Vec<usize> =
             (0..matrix.units.len()).filter(|unit| Some(matrix.units[*unit].priority) < ceiling).collect();
-        below.iter().for_each(|unit| matrix.flip(*unit));
+        below.iter().for_each(|unit| matrix.toggle(*unit));
         let tight = (matrix.total < matrix.goal).then_some(ceiling).flatten();
-        below.iter().for_each(|unit| matrix.flip(*unit));
+        below.iter().for_each(|unit| matrix.toggle(*unit));
         let weight = (0..matrix.request.len()).map(|resource| weight(matrix, resource)).max().unwrap_or(0);
         let slack = match matrix.units.len() {
             0..=MANY_UNITS => 0,
@@ -42,38 +42,40 @@ impl Bound {
         self.weight
     }
 
-    /// Returns true if no plan without budget violations has a lower highest priority.
+    /// Returns true if no plan without budget violations has a lower highest priority than the plan for which the bounds were computed.
     pub(super) fn ceiling_is_tight(&self) -> bool {
         self.tight.is_some()
     }
 
-    /// Returns what every plan costs at least, seen from a plan of this cost.
+    /// Returns a lower bound on the cost of every plan, given the cost of the best plan so far. It bounds nothing if the highest priority
+    /// of that plan is not known to be the least one.
     pub(super) fn least(&self, cost: &Cost) -> CostBound {
-        if self.settled(cost) {
+        if self.highest_priority_is_least(cost) {
             CostBound { priority_sum: self.weight.min(cost.priority_sum), ..cost.bound() }
         } else {
             CostBound::default()
         }
     }
 
-    /// Returns true if no plan is cheaper, apart from tie-breaks.
+    /// Returns true if no plan is cheaper than one of this cost, apart from tie-breaks.
     pub(super) fn reached(&self, cost: &Cost) -> bool {
-        self.settled(cost) && cost.priority_sum <= self.weight
+        self.highest_priority_is_least(cost) && cost.priority_sum <= self.weight
     }
 
-    /// Returns true if there are many units, and no plan is so much cheaper that a search is worth its effort: by a pod, or, if there are
-    /// very many units, by a fiftieth of the bound.
+    /// Returns true if a plan of this cost is not worth improving: no plan is cheaper by as much as one pod of priority 0, or, if there are
+    /// very many units, by a fiftieth of the bound. With few units it is always false.
     pub(super) fn negligible(&self, cost: &Cost) -> bool {
-        self.settled(cost) && cost.priority_sum.saturating_sub(self.weight) < self.slack
+        self.highest_priority_is_least(cost) && cost.priority_sum.saturating_sub(self.weight) < self.slack
     }
 
-    /// Returns true if no plan has a lower highest priority than this cost.
-    fn settled(&self, cost: &Cost) -> bool {
+    /// Returns true if it is proven that no plan is better by budget violations and highest priority than one of this cost.
+    fn highest_priority_is_least(&self, cost: &Cost) -> bool {
         cost.budget_violations == 0 && self.tight.is_some() && self.tight == cost.highest_priority
     }
 }
 
-/// Returns the lower bound on the weight of units whose eviction frees enough of one resource.
+/// Returns a lower bound on the weight of the units that must be evicted to free enough of one resource; `resource` is an index in
+/// [`Matrix::request`].
 fn weight(matrix: &Matrix, resource: usize) -> u64 {
     let mut free: Vec<i64> = (0..matrix.on.len()).map(|node| matrix.free_on(node)[resource].max(0)).collect();
     free.sort_unstable_by(|a, b| b.cmp(a));
@@ -86,5 +88,5 @@ fn weight(matrix: &Matrix, resource: usize) -> u64 {
         let freed = matrix.frees(unit).map(|(_, amounts)| i128::from(amounts[resource])).sum();
         (matrix.units[unit].weight, freed)
     });
-    fractional(missing, offers)
+    least_weight_to_free(missing, offers)
 }

@@ -27,11 +27,11 @@ fn no_bound_of_a_placement_is_above_the_cost_of_a_plan() {
             let mut problem =
                 Problem::new(&cluster, &nodes, &demand, &context, &in_flight, now, &Effort::of_decision());
             problem.consider_victims(i32::MAX);
-            let room = problem.occupancy_after_terminations();
-            let Some(found) = search(&problem, &room) else { continue };
+            let occupancy = problem.occupancy_after_terminations();
+            let Some(found) = search(&problem, &occupancy) else { continue };
             let units: Vec<UnitIndex> = (0..problem.potential.units.len()).collect();
             let goal = found.placed.len();
-            let mut matrix = Matrix::new(&problem, &room, &units, goal, usize::MAX).unwrap();
+            let mut matrix = Matrix::new(&problem, &occupancy, &units, goal, usize::MAX).unwrap();
             let plan = CandidatePlan { placed: found.placed, victims: found.victims, cost: found.cost };
             let bound = Bound::new(&mut matrix, &plan);
             for victims in world.choices().iter().filter(|victims| world.fits(victims, goal)) {

@@ -1,11 +1,11 @@
 //! Strategy `least-cost`: chooses victims and placement together, and minimises the cost by the order of step 9 (design, section 4).
 //!
 //! It starts from the plan of `kep5710` and only replaces it by a cheaper one, so that the result is never worse and places as many
-//! members. Small inputs are searched exhaustively ([`branch_and_bound`]); larger ones by removing part of a plan and completing it
-//! again ([`ruin_and_recreate`] for members of one class without inter-pod constraints, [`restarts`] otherwise), unless a
-//! lower bound proves that no plan is cheaper ([`lower_bound`]). The effort is bounded by counting, never by a clock, and random choices
-//! come from a fixed sequence of numbers: the same cluster gives the same plan. Of victims of one priority, those are exchanged at the end that
-//! lose more than others on their nodes ([`ties`]).
+//! members. Small inputs are searched exhaustively ([`branch_and_bound`]); larger ones by removing part of a plan and completing it again
+//! ([`ruin_and_recreate`] for members of one class without inter-pod constraints, [`restarts`] otherwise), unless a lower bound proves that
+//! no plan is cheaper ([`lower_bound`]). The effort is bounded by counting, never by a clock, and random choices come from a fixed sequence
+//! of numbers: the same cluster gives the same plan. Of victims of one priority, those are exchanged at the end that lose more than others
+//! on their nodes ([`ties`]).
 
 mod branch_and_bound;
 mod chance;
@@ -28,13 +28,13 @@ use crate::search::found::Found;
 use crate::search::kep5710;
 use crate::search::matrix::Matrix;
 use crate::search::packing;
-use branch_and_bound::Exact;
+use branch_and_bound::BranchAndBound;
 use completion::{OccupancyTrial, complete};
 use giveway_crds::wording::{counted, part_of};
 use lower_bound::Bound;
 pub(crate) use one_pod::search as one_pod;
 
-/// A plan under comparison.
+/// A plan that is compared with others: members with the ranks of their nodes, victims, and cost.
 #[derive(Clone)]
 struct CandidatePlan {
     placed: Vec<(PodIndex, Rank)>,
@@ -43,36 +43,37 @@ struct CandidatePlan {
     cost: Cost,
 }
 
-/// Searches victims in `room`, which is the cluster after the pods that are leaving anyway have terminated. `None` if not enough
-/// members fit whatever is evicted.
-pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
-    let first = kep5710::search(problem, room);
+/// Searches victims for the members of the problem, starting from `occupancy`: the cluster after the pods that are leaving anyway have
+/// terminated. `None` if not enough members fit whatever is evicted.
+pub(crate) fn search(problem: &Problem<'_>, occupancy: &Occupancy<'_>) -> Option<Found> {
+    let first = kep5710::search(problem, occupancy);
     if problem.demand.single {
-        return one_pod(problem, room, first);
+        return one_pod(problem, occupancy, first);
     }
     match first {
-        Some(first) => Some(improve(problem, room, first, None)),
-        None => from_nothing(problem, room),
+        Some(first) => Some(improve(problem, occupancy, first, None)),
+        None => search_exhaustively(problem, occupancy),
     }
 }
 
-/// Searches a plan that is cheaper than `first`. `matrix` is the problem as a matrix, if that has been computed already.
-pub(crate) fn improve(problem: &Problem<'_>, room: &Occupancy<'_>, first: Found, matrix: Option<Matrix>) -> Found {
+/// Returns a cheaper plan than `first` if the search finds one, otherwise `first`; with a lower bound on the cost of every plan. `matrix`
+/// is the problem as a matrix of amounts, if that was computed before.
+pub(crate) fn improve(problem: &Problem<'_>, occupancy: &Occupancy<'_>, first: Found, matrix: Option<Matrix>) -> Found {
     let goal = first.placed.len();
     let mut best = CandidatePlan { placed: first.placed, victims: first.victims, cost: first.cost };
     let least = if let Some(mut matrix) =
-        matrix.or_else(|| Matrix::new(problem, room, &useful(problem, &best.cost), goal, usize::MAX))
+        matrix.or_else(|| Matrix::new(problem, occupancy, &useful(problem, &best.cost), goal, usize::MAX))
     {
         improve_matrix(problem, &mut matrix, &mut best)
     } else {
-        improve_room(problem, room, &mut best, goal)
+        improve_by_placement(problem, occupancy, &mut best, goal)
     };
-    ties::settle(problem, room, &mut best);
+    ties::exchange_for_less_loss(problem, occupancy, &mut best);
     found(best, first.trace, &first.cost, least)
 }
 
-/// Returns the best plan as a result of the search: `trace` explains it, with a further sentence if it costs less than `first`, and `least`
-/// is what every plan costs at least.
+/// Returns the best plan as a search result. `trace` explains the search so far; a sentence is added if the plan costs less than `first`.
+/// `least` is a lower bound on the cost of every plan.
 fn found(best: CandidatePlan, mut trace: Vec<String>, first: &Cost, least: CostBound) -> Found {
     if best.cost < *first {
         trace.push(format!("Choosing victims and placement together found a cheaper plan: {}.", best.cost));
@@ -80,16 +81,16 @@ fn found(best: CandidatePlan, mut trace: Vec<String>, first: &Cost, least: CostB
     Found { placed: best.placed, victims: best.victims, cost: best.cost, trace, least }
 }
 
-/// Returns the units that a plan cheaper than this cost can contain: none above its highest priority, unless that avoids a budget
-/// violation.
+/// Returns the units that a plan cheaper than this cost can evict: none above its highest priority, unless the plan violates budgets, which
+/// units above could avoid.
 fn useful(problem: &Problem<'_>, cost: &Cost) -> Vec<UnitIndex> {
     let units = &problem.potential.units;
     let ceiling = cost.highest_priority.filter(|_| cost.budget_violations == 0).unwrap_or(i32::MAX);
     (0..units.len()).filter(|unit| units[*unit].priority <= ceiling).collect()
 }
 
-/// Improves a plan for members of one class without inter-pod constraints: how many fit is a sum over nodes. Returns what every plan costs
-/// at least.
+/// Replaces `best` by a cheaper plan if one is found, for members of one class without inter-pod constraints: how many of them fit is a sum
+/// over nodes. Returns a lower bound on the cost of every plan.
 fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut CandidatePlan) -> CostBound {
     let mut bound = Bound::new(matrix, best);
     if bound.reached(&best.cost) && matrix.units.len() > MATRIX_UNITS {
@@ -97,11 +98,11 @@ fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candida
     }
     let units = matrix.units();
     if units.len() <= MATRIX_UNITS {
-        let mut exact = Exact::new(problem, best.cost, MATRIX_CHECKS);
+        let mut exact = BranchAndBound::new(problem, best.cost, MATRIX_CHECKS);
         let ended = exact.run(&mut matrix.clone(), &mut matrix.clone(), &units, true);
         let other = exact.into_best().and_then(|victims| complete(problem, matrix, &victims));
-        matrix.clear();
-        take_better(other, best);
+        matrix.put_all_back();
+        keep_cheaper(other, best);
         if ended {
             return best.cost.bound();
         }
@@ -109,10 +110,10 @@ fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candida
     if !bound.negligible(&best.cost) {
         let highest = best.cost.highest_priority;
         let victims = ruin_and_recreate::run(problem, matrix, &best.victims, bound.weight(), bound.ceiling_is_tight());
-        matrix.clear();
+        matrix.put_all_back();
         let other = victims.and_then(|victims| complete(problem, matrix, &victims));
-        matrix.clear();
-        take_better(other, best);
+        matrix.put_all_back();
+        keep_cheaper(other, best);
         if best.cost.highest_priority != highest {
             bound = Bound::new(matrix, best);
         }
@@ -120,42 +121,48 @@ fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candida
     bound.least(&best.cost)
 }
 
-/// Improves a plan for `goal` members of several classes, or with inter-pod constraints. Returns what every plan costs at least.
-fn improve_room(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut CandidatePlan, goal: usize) -> CostBound {
+/// Replaces `best` by a cheaper plan if one is found, for `goal` members of several classes, or with inter-pod constraints. Returns a lower
+/// bound on the cost of every plan.
+fn improve_by_placement(
+    problem: &Problem<'_>,
+    occupancy: &Occupancy<'_>,
+    best: &mut CandidatePlan,
+    goal: usize,
+) -> CostBound {
     let units = useful(problem, &best.cost);
-    let trial = || OccupancyTrial::new(problem, room, goal);
+    let trial = || OccupancyTrial::new(problem, occupancy, goal);
     let looks = problem.nodes.len().max(1) * problem.demand.members.len().max(1);
     if units.len() <= PLACED_UNITS {
         let exhausted_times = problem.effort.exhausted_times();
-        let mut exact = Exact::new(problem, best.cost, PLACED_CHECKS.min(PLACED_LOOKS / looks));
-        let ended = exact.run(&mut trial(), &mut trial(), &units, !room.looks_around());
-        take_better(exact.into_best().and_then(|victims| complete(problem, &mut trial(), &victims)), best);
-        if ended && packing::exact(problem) && problem.effort.exhausted_times() == exhausted_times {
+        let mut exact = BranchAndBound::new(problem, best.cost, PLACED_CHECKS.min(PLACED_LOOKS / looks));
+        let ended = exact.run(&mut trial(), &mut trial(), &units, !occupancy.has_inter_pod_constraints());
+        keep_cheaper(exact.into_best().and_then(|victims| complete(problem, &mut trial(), &victims)), best);
+        if ended && packing::is_exact(problem) && problem.effort.exhausted_times() == exhausted_times {
             return best.cost.bound();
         }
     }
-    restarts::run(problem, room, best, goal);
+    restarts::run(problem, occupancy, best, goal);
     CostBound::default()
 }
 
-/// Replaces the best plan if the other one costs less.
-fn take_better(other: Option<CandidatePlan>, best: &mut CandidatePlan) {
+/// Replaces `best` by the other plan if there is one and it costs less.
+fn keep_cheaper(other: Option<CandidatePlan>, best: &mut CandidatePlan) {
     if let Some(better) = other.filter(|other| other.cost < best.cost) {
         *best = better;
     }
 }
 
-/// Searches a plan where the strategy `kep5710` found none: its placement is greedy, and guaranteed budgets do not permit the eviction of
-/// all units at once. If there are few units, every subset is tried. `None` if it finds none.
-fn from_nothing(problem: &Problem<'_>, room: &Occupancy<'_>) -> Option<Found> {
+/// Tries every subset of the units as victims, where the strategy `kep5710` found no plan: its placement is greedy, and guaranteed budgets
+/// do not permit the eviction of all units at once. `None` if no subset is a plan, or if there are too many units, members or nodes.
+fn search_exhaustively(problem: &Problem<'_>, occupancy: &Occupancy<'_>) -> Option<Found> {
     let units: Vec<UnitIndex> = (0..problem.potential.units.len()).collect();
-    if units.len() > PLACED_UNITS || !packing::small(problem) {
+    if units.len() > PLACED_UNITS || !packing::is_small(problem) {
         return None;
     }
     for goal in (problem.demand.need..=problem.demand.wanted).rev() {
-        let trial = || OccupancyTrial::new(problem, room, goal);
-        let mut exact = Exact::unbounded(problem, PLACED_CHECKS);
-        exact.run(&mut trial(), &mut trial(), &units, !room.looks_around());
+        let trial = || OccupancyTrial::new(problem, occupancy, goal);
+        let mut exact = BranchAndBound::unbounded(problem, PLACED_CHECKS);
+        exact.run(&mut trial(), &mut trial(), &units, !occupancy.has_inter_pod_constraints());
         let Some(best) = exact.into_best().and_then(|victims| complete(problem, &mut trial(), &victims)) else {
             continue;
         };

@@ -8,16 +8,16 @@ use crate::filters::{Occupancy, Rank};
 use crate::limits::{NODE_CHECKS, NODE_UNITS, NODES_WITH_TIES};
 use crate::model::{PodIndex, ResourceId, Unit};
 use crate::problem::{Problem, UnitIndex, weight};
-use crate::search::domains::fractional;
+use crate::search::domains::least_weight_to_free;
 use crate::search::found::Found;
-use crate::search::least_cost::branch_and_bound::Exact;
-use crate::search::least_cost::ties::settle;
-use crate::search::near::Near;
+use crate::search::least_cost::branch_and_bound::BranchAndBound;
+use crate::search::least_cost::ties::exchange_for_less_loss;
+use crate::search::near::RelevantPods;
 use crate::search::reprieve::{reprieve, with_plan};
 
-/// Returns a plan for one pod that is cheaper than `first`, the result of the strategy `kep5710`, or `first` itself. Where that strategy
-/// found none, because of guaranteed budgets, it searches one; `None` if there is none.
-pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<Found>) -> Option<Found> {
+/// Returns a plan for a single pod that is cheaper than `first`, the result of the strategy `kep5710`, or `first` itself. If that strategy
+/// found no plan because of guaranteed budgets, a plan is searched on each node; `None` if there is none.
+pub(crate) fn search(problem: &Problem<'_>, occupancy: &Occupancy<'_>, first: Option<Found>) -> Option<Found> {
     let (class, member) = (problem.classes.first()?, *problem.demand.members.first()?);
     let trace = first.as_ref().map(|found| found.trace.clone());
     let known = first.as_ref().map(|found| found.cost);
@@ -25,32 +25,34 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
     if best.is_none() && problem.budgets.is_empty() {
         return None;
     }
-    let near = Near::new(problem, room);
-    let trial = || NodeTrial { room: room.clone(), member, rank: 0, near: &near };
+    let near = RelevantPods::new(problem, occupancy);
+    let trial = || NodeTrial { occupancy: occupancy.clone(), member, rank: 0, near: &near };
     let mut trials = None;
     let (mut checks, mut complete) = (NODE_CHECKS.min(problem.effort.left()), true);
     for rank in (0..problem.nodes.len()).filter(|rank| class.unsuitable[*rank].is_none()) {
-        let useful = useful(problem, room, member, rank);
-        let Some(units) = promising(problem, room, &useful, best.as_ref().map(|best| &best.cost)) else { continue };
+        let useful = useful(problem, occupancy, member, rank);
+        let Some(units) = promising(problem, occupancy, &useful, best.as_ref().map(|best| &best.cost)) else {
+            continue;
+        };
         if units.len() > NODE_UNITS || checks == 0 {
             complete = false;
             continue;
         }
-        if best.as_ref().is_some_and(|best| is_no_cheaper(problem, room, member, rank, &units, &best.cost)) {
+        if best.as_ref().is_some_and(|best| is_no_cheaper(problem, occupancy, member, rank, &units, &best.cost)) {
             continue;
         }
         let mut exact = match &best {
-            Some(best) => Exact::new(problem, best.cost, checks),
-            None => Exact::unbounded(problem, checks),
+            Some(best) => BranchAndBound::new(problem, best.cost, checks),
+            None => BranchAndBound::unbounded(problem, checks),
         };
         let (least, most) = trials.get_or_insert_with(|| (trial(), trial()));
         (least.rank, most.rank) = (rank, rank);
-        complete &= exact.run(least, most, &units, !room.looks_around());
+        complete &= exact.run(least, most, &units, !occupancy.has_inter_pod_constraints());
         problem.effort.take(checks - exact.checks_left());
         checks = exact.checks_left();
         let Some(victims) = exact.into_best() else { continue };
         let placed = vec![(member, rank)];
-        let mut cleared = with_plan(problem, room, &victims, &placed);
+        let mut cleared = with_plan(problem, occupancy, &victims, &placed);
         let victims = reprieve(problem, &mut cleared, &placed, &victims);
         let known = best.as_ref().map(|best| &best.cost);
         if let Some(cost) = Cost::below(problem, &victims, &placed, known) {
@@ -58,19 +60,20 @@ pub(crate) fn search(problem: &Problem<'_>, room: &Occupancy<'_>, first: Option<
         }
     }
     let mut best = best?;
-    settle(problem, room, &mut best);
+    exchange_for_less_loss(problem, occupancy, &mut best);
     let least = if complete { best.cost.bound() } else { CostBound::default() };
     let trace = trace.unwrap_or_default();
     Some(found(best, trace, &known.unwrap_or_default(), least))
 }
 
-/// Returns the units of a node whose eviction can help: if only amounts decide, those that free a resource of which the pod lacks some.
-fn useful(problem: &Problem<'_>, room: &Occupancy<'_>, member: PodIndex, rank: Rank) -> Vec<UnitIndex> {
+/// Returns the units on the node with this rank whose eviction can help the pod `member`: if only amounts decide, those that free a
+/// resource of which the pod lacks some there, otherwise all.
+fn useful(problem: &Problem<'_>, occupancy: &Occupancy<'_>, member: PodIndex, rank: Rank) -> Vec<UnitIndex> {
     let units = &problem.potential.on[rank];
-    let Some(pod) = problem.cluster.pod_at(member).filter(|_| room.counts_only(member)) else {
+    let Some(pod) = problem.cluster.pod_at(member).filter(|_| occupancy.needs_only_amounts(member)) else {
         return units.clone();
     };
-    let (node, lacks) = (problem.nodes.index(rank), room.lacks(pod, rank));
+    let (node, lacks) = (problem.nodes.index(rank), occupancy.lacks(pod, rank));
     let frees = |index: &u32| {
         let row = problem.cluster.row(*index);
         let kind = problem.cluster.class(row.class).filter(|_| row.node == Some(node));
@@ -79,10 +82,11 @@ fn useful(problem: &Problem<'_>, room: &Occupancy<'_>, member: PodIndex, rank: R
     units.iter().copied().filter(|unit| problem.pods_on(*unit, rank).iter().any(frees)).collect()
 }
 
-/// Returns those of the units of a node of which a choice cheaper than `cost` can consist; `None` if there can be no such choice.
+/// Returns those of `units`, the units of one node, that a choice of victims cheaper than `cost` can contain; `None` if no such choice is
+/// worth a search. Without `cost`, all of them are returned.
 fn promising(
     problem: &Problem<'_>,
-    room: &Occupancy<'_>,
+    occupancy: &Occupancy<'_>,
     units: &[UnitIndex],
     cost: Option<&Cost>,
 ) -> Option<Vec<UnitIndex>> {
@@ -94,7 +98,7 @@ fn promising(
     let budgeted = |number: &UnitIndex| unit(number).pods.iter().any(|pod| !problem.budgets.of_pod(*pod).is_empty());
     // Without budgets and inter-pod constraints the node's lowest sufficient priority is known, and no choice has fewer than one pod.
     if cost.victim_pods == 1
-        && !room.looks_around()
+        && !occupancy.has_inter_pod_constraints()
         && problem.nodes.len() > NODES_WITH_TIES
         && (problem.budgets.is_empty() || !units.iter().any(budgeted))
     {
@@ -108,25 +112,26 @@ fn promising(
     worth.then_some(units)
 }
 
-/// Returns true if no choice of these units costs less than `cost` on a node: because of what they free for their weight, or because they
-/// are of one class, so that the least important of as many as are needed are chosen already.
+/// Returns true if no choice among `units` for the pod `member` on the node with this rank costs less than `cost`: the weight that must be
+/// evicted for the missing amounts is at least as high, or all units are single pods of one equivalence class, of which step 8 has already
+/// left the least important.
 fn is_no_cheaper(
     problem: &Problem<'_>,
-    room: &Occupancy<'_>,
+    occupancy: &Occupancy<'_>,
     member: PodIndex,
     rank: Rank,
     units: &[UnitIndex],
     cost: &Cost,
 ) -> bool {
     let Some(pod) = problem.cluster.pod_at(member) else { return false };
-    let (node, free) = (problem.nodes.index(rank), room.free(rank));
+    let (node, free) = (problem.nodes.index(rank), occupancy.free(rank));
     let all = || units.iter().map(|unit| &problem.potential.units[*unit]);
     let freed = |unit: &Unit<'_>, id: ResourceId| -> i128 {
         let here = unit.pods.iter().map(|pod| problem.cluster.row(*pod)).filter(|row| row.node == Some(node));
         here.filter_map(|row| problem.cluster.class(row.class)).map(|class| class.requests.get(id)).sum()
     };
     let least = pod.requests.iter().map(|(id, amount)| {
-        fractional(amount - free[usize::from(id)], all().map(|unit| (weight(unit), freed(unit, id))))
+        least_weight_to_free(amount - free[usize::from(id)], all().map(|unit| (weight(unit), freed(unit, id))))
     });
     let least = least.max().unwrap_or(0);
     if cost.budget_violations > 0 || least < cost.priority_sum {
@@ -139,5 +144,5 @@ fn is_no_cheaper(
     let first = all().next().map(like);
     let alike = all().all(|unit| unit.pods.len() == 1 && Some(like(unit)) == first);
     let budgeted = first.and_then(|(_, _, _, row)| row).is_some_and(|(_, budgeted)| budgeted);
-    least > cost.priority_sum || (alike && !budgeted && room.counts_only(member))
+    least > cost.priority_sum || (alike && !budgeted && occupancy.needs_only_amounts(member))
 }

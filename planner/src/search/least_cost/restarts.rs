@@ -7,15 +7,15 @@ use crate::filters::Occupancy;
 use crate::limits::{RESTART_LOOKS, RESTARTS};
 use crate::problem::{Problem, UnitIndex};
 use crate::search::greedy::place;
-use crate::search::numbers::Numbers;
+use crate::search::numbers::RandomNumbers;
 use crate::search::reprieve::with_plan;
 
-/// Places `goal` members again, several times, with some of the victims of `best` kept and others excluded. Replaces `best` by a cheaper
-/// plan if one is found.
-pub(super) fn run(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut CandidatePlan, goal: usize) {
+/// Tries several times to place `goal` members with some of the victims of `best` evicted from the start and others excluded as victims,
+/// chosen at random. Replaces `best` by a cheaper plan if one is found.
+pub(super) fn run(problem: &Problem<'_>, occupancy: &Occupancy<'_>, best: &mut CandidatePlan, goal: usize) {
     let floor = problem.effort.left().saturating_sub(RESTART_LOOKS);
-    let mut numbers = Numbers::new();
-    spare_one_by_one(problem, room, best, goal, problem.effort.left().saturating_sub(RESTART_LOOKS / 2));
+    let mut numbers = RandomNumbers::new();
+    drop_victims_one_by_one(problem, occupancy, best, goal, problem.effort.left().saturating_sub(RESTART_LOOKS / 2));
     for attempt in 0..RESTARTS {
         if best.victims.is_empty() || problem.effort.left() <= floor {
             return;
@@ -31,7 +31,7 @@ pub(super) fn run(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candid
             .copied()
             .filter(|unit| keeps && !banned.contains(unit) && numbers.below(4) > 0)
             .collect();
-        let cleared = with_plan(problem, room, &kept, &[]);
+        let cleared = with_plan(problem, occupancy, &kept, &[]);
         let ceiling = best.cost.highest_priority.filter(|_| best.cost.budget_violations == 0).unwrap_or(i32::MAX);
         let units = &problem.potential.units;
         let available: Vec<bool> = (0..units.len())
@@ -41,8 +41,8 @@ pub(super) fn run(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candid
         if layout.placed.len() < goal {
             continue;
         }
-        let victims: Vec<UnitIndex> = kept.into_iter().chain(layout.doomed).collect();
-        if let Some(better) = complete(problem, &mut OccupancyTrial::new(problem, room, goal), &victims)
+        let victims: Vec<UnitIndex> = kept.into_iter().chain(layout.evicted).collect();
+        if let Some(better) = complete(problem, &mut OccupancyTrial::new(problem, occupancy, goal), &victims)
             && better.cost < best.cost
         {
             *best = better;
@@ -50,16 +50,22 @@ pub(super) fn run(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Candid
     }
 }
 
-/// Tries for every victim of `best`, the most important first, to place `goal` members without its eviction, as long as more than `floor`
-/// looks are left.
-fn spare_one_by_one(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut CandidatePlan, goal: usize, floor: usize) {
+/// Tries for each victim of `best`, the most important first, whether `goal` members fit without its eviction, and replaces `best` by the
+/// plan if it costs less. Stops when no more than `floor` looks of the effort are left.
+fn drop_victims_one_by_one(
+    problem: &Problem<'_>,
+    occupancy: &Occupancy<'_>,
+    best: &mut CandidatePlan,
+    goal: usize,
+    floor: usize,
+) {
     for unit in best.victims.clone().into_iter().take(RESTARTS) {
         if problem.effort.left() <= floor {
             return;
         }
         let without: Vec<UnitIndex> = best.victims.iter().copied().filter(|other| *other != unit).collect();
         if without.len() < best.victims.len()
-            && let Some(better) = complete(problem, &mut OccupancyTrial::new(problem, room, goal), &without)
+            && let Some(better) = complete(problem, &mut OccupancyTrial::new(problem, occupancy, goal), &without)
             && better.cost < best.cost
         {
             *best = better;

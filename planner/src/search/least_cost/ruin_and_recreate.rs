@@ -7,15 +7,17 @@
 
 use crate::limits::{RUIN_EFFORT, RUIN_PATIENCE, RUIN_RETURNS, RUIN_STEPS};
 use crate::problem::{Problem, UnitIndex};
-use crate::search::least_cost::chance::{ONE, luck, no_luck, part, rarely, ratio, share, worse_is_kept};
-use crate::search::least_cost::under::Under;
+use crate::search::least_cost::chance::{
+    ONE, accepts_heavier, accepts_rarely, freed_share, neutral_factor, random_factor, ratio, share,
+};
+use crate::search::least_cost::under::UnitBudgets;
 use crate::search::matrix::Matrix;
-use crate::search::missing::{put_back, subtract};
-use crate::search::numbers::Numbers;
+use crate::search::missing::{put_back_if_enough, subtract};
+use crate::search::numbers::RandomNumbers;
 
-/// Surcharges on a price for a budget violation, and for a victim above the highest priority so far: more than all pods of the plan can
-/// weigh.
+/// Surcharge on the price of a unit for each of its pods that violates a budget: more than the pods of any plan can weigh.
 const VIOLATION: u128 = 1_000_000_000_000_000_000;
+/// Surcharge on the price of a unit above the highest priority so far.
 const CEILING: u128 = 10_000_000_000_000_000;
 /// Price of a node on which no eviction helps.
 const NEVER: u128 = u128::MAX;
@@ -29,8 +31,9 @@ struct Score {
     pods: usize,
 }
 
-/// Returns the best victims found, beginning with `start`, among the units of `matrix`, of which none is removed. Stops at the lower bound
-/// `weight`. `None` if nothing better than the start was found.
+/// Returns the best choice of victims that the local search finds, starting from the victims `start`, among the units of `matrix`, of which
+/// none is removed; `None` if it finds none better than `start`. The search ends early near `weight`, a lower bound on the weight of all
+/// choices. `ceiling_is_tight` says that no choice has a lower highest priority than `start`.
 pub(super) fn run(
     problem: &Problem<'_>,
     matrix: &mut Matrix,
@@ -38,18 +41,18 @@ pub(super) fn run(
     weight: u64,
     ceiling_is_tight: bool,
 ) -> Option<Vec<UnitIndex>> {
-    let mut rebuild = Rebuild::new(problem, matrix);
+    let mut rebuild = RuinAndRecreate::new(problem, matrix);
     start
         .iter()
-        .filter_map(|unit| rebuild.matrix.local(*unit))
+        .filter_map(|unit| rebuild.matrix.number_of(*unit))
         .collect::<Vec<_>>()
         .into_iter()
-        .for_each(|unit| rebuild.flip(unit));
-    if rebuild.matrix.total < rebuild.matrix.goal || rebuild.gone.is_empty() {
+        .for_each(|unit| rebuild.toggle(unit));
+    if rebuild.matrix.total < rebuild.matrix.goal || rebuild.evicted.is_empty() {
         return None;
     }
     let first = rebuild.score();
-    let (mut current, mut best, mut victims, mut found) = (first, first, rebuild.gone.clone(), 0);
+    let (mut current, mut best, mut victims, mut found) = (first, first, rebuild.evicted.clone(), 0);
     for step in 0..RUIN_STEPS {
         let near = |weight| best.violations == 0 && best.weight <= weight;
         let limit = if near(weight + weight / 20) { RUIN_EFFORT.min(found + RUIN_PATIENCE) } else { RUIN_EFFORT };
@@ -69,7 +72,7 @@ pub(super) fn run(
             current = score;
             if score < best {
                 (best, found) = (score, rebuild.effort);
-                victims.clone_from(&rebuild.gone);
+                victims.clone_from(&rebuild.evicted);
             }
         } else {
             rebuild.undo();
@@ -78,19 +81,22 @@ pub(super) fn run(
     (best < first).then(|| victims.into_iter().map(|unit| rebuild.matrix.units[unit].number).collect())
 }
 
-/// A local search (ruin and recreate): the current victims in a matrix, and sums over them.
-struct Rebuild<'p, 'a> {
+/// The state of the local search (ruin and recreate): the matrix of amounts, the units that are evicted in it, and sums over these units.
+/// Units and nodes are referred to by their indexes in the matrix.
+struct RuinAndRecreate<'p, 'a> {
     problem: &'p Problem<'a>,
     matrix: &'p mut Matrix,
-    numbers: Numbers,
+    numbers: RandomNumbers,
     /// The units that are evicted now, in no defined order.
-    gone: Vec<usize>,
-    /// By unit: its index in `gone`.
+    evicted: Vec<usize>,
+    /// By unit: its index in `evicted`.
     position: Vec<usize>,
+    /// Sum of the weights of the evicted units.
     weight: u64,
+    /// Number of their pods.
     pods: usize,
     /// By unit: the budgets it is under.
-    under: Vec<Under>,
+    under: Vec<UnitBudgets>,
     /// By budget: victims, and those of them that are guarded.
     victims: Vec<usize>,
     guarded: Vec<usize>,
@@ -103,18 +109,19 @@ struct Rebuild<'p, 'a> {
     /// No unit above the priority `limit` is evicted, and units above `soft` only with a surcharge.
     limit: i32,
     soft: i32,
+    /// Steps of computation so far.
     effort: usize,
 }
 
-impl<'p, 'a> Rebuild<'p, 'a> {
+impl<'p, 'a> RuinAndRecreate<'p, 'a> {
     /// Starts a local search in which no unit is evicted.
     fn new(problem: &'p Problem<'a>, matrix: &'p mut Matrix) -> Self {
         Self {
             problem,
-            under: matrix.units.iter().map(|unit| Under::new(problem, unit.number)).collect(),
+            under: matrix.units.iter().map(|unit| UnitBudgets::new(problem, unit.number)).collect(),
             exceeded: 0,
-            numbers: Numbers::new(),
-            gone: Vec::new(),
+            numbers: RandomNumbers::new(),
+            evicted: Vec::new(),
             position: vec![usize::MAX; matrix.units.len()],
             weight: 0,
             pods: 0,
@@ -129,20 +136,20 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         }
     }
 
-    /// Evicts a unit, or puts it back if it is evicted, and updates the sums.
-    fn flip(&mut self, unit: usize) {
-        let leaves = !self.matrix.gone[unit];
-        self.matrix.flip(unit);
+    /// Evicts a unit (an index in the matrix), or puts it back if it is evicted, and updates the sums, the cached prices and the journal.
+    fn toggle(&mut self, unit: usize) {
+        let leaves = !self.matrix.removed[unit];
+        self.matrix.toggle(unit);
         let (weight, pods) = (self.matrix.units[unit].weight, self.matrix.units[unit].pods);
         if leaves {
-            self.position[unit] = self.gone.len();
-            self.gone.push(unit);
+            self.position[unit] = self.evicted.len();
+            self.evicted.push(unit);
             self.weight += weight;
             self.pods += pods;
         } else {
             let at = self.position[unit];
-            self.gone.swap_remove(at);
-            if let Some(moved) = self.gone.get(at) {
+            self.evicted.swap_remove(at);
+            if let Some(moved) = self.evicted.get(at) {
                 self.position[*moved] = at;
             }
             self.weight -= weight;
@@ -156,9 +163,9 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         self.journal.push(unit);
     }
 
-    /// Adds the pods of a unit to the victims of their budgets (`leaves`), or subtracts them.
+    /// Adds the pods of a unit (an index in the matrix) to the victims of their budgets (`leaves`), or subtracts them.
     fn count_budgets(&mut self, unit: usize, leaves: bool) {
-        let Under { sets, guarded } = &self.under[unit];
+        let UnitBudgets { sets, guarded } = &self.under[unit];
         for (budgets, pods) in sets {
             let guarded = if *guarded { *pods } else { 0 };
             for budget in budgets {
@@ -180,7 +187,7 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         }
     }
 
-    /// Returns true if the current victims violate a guaranteed budget.
+    /// Returns true if the evicted units violate a guaranteed budget.
     fn breached(&self) -> bool {
         if self.exceeded == 0 {
             return false;
@@ -189,20 +196,20 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         (0..self.victims.len()).any(|budget| self.guarded[budget] > 0 && over(budget))
     }
 
-    /// Reverts this step of the search: puts back the units (single pods or whole groups) that it evicted, and evicts again those that it put
-    /// back.
+    /// Reverts this step of the search: puts back the units (single pods or whole groups) that it evicted, and evicts again those that it
+    /// put back.
     fn undo(&mut self) {
         for unit in std::mem::take(&mut self.journal).into_iter().rev() {
-            self.flip(unit);
+            self.toggle(unit);
         }
         self.journal.clear();
     }
 
-    /// Returns the cost of the current victims, for comparisons.
+    /// Returns the score of the evicted units, by which choices are compared; lower is better.
     fn score(&mut self) -> Score {
-        let units = self.gone.iter().map(|unit| &self.matrix.units[*unit]);
+        let units = self.evicted.iter().map(|unit| &self.matrix.units[*unit]);
         let highest = units.clone().map(|unit| unit.priority).max().unwrap_or(i32::MIN);
-        self.effort += self.gone.len();
+        self.effort += self.evicted.len();
         let violations = if self.exceeded == 0 {
             0
         } else {
@@ -213,50 +220,52 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         Score { violations, highest, weight: self.weight, pods: self.pods }
     }
 
-    /// Returns true if a choice is accepted instead of the current one: always if it is not worse; sometimes, at the temperature `heat`, if
-    /// it is heavier; rarely if it has more budget violations or a higher highest priority.
+    /// Returns true if the search continues from a choice with the score `score` instead of one with `current`: always if it is not worse;
+    /// at random, more rarely as the temperature `heat` falls, if it is worse, and then more rarely if it has more budget violations or a
+    /// higher highest priority. `heat` falls from [`ONE`] to 0.
     fn accepts(&mut self, current: &Score, score: &Score, heat: u64) -> bool {
         if score <= current {
             return true;
         }
         if (score.violations, score.highest) != (current.violations, current.highest) {
-            return rarely(&mut self.numbers, heat);
+            return accepts_rarely(&mut self.numbers, heat);
         }
         let more = score.weight.saturating_sub(current.weight);
-        let mean = score.weight / (self.gone.len() as u64).max(1);
-        worse_is_kept(&mut self.numbers, more, mean, heat)
+        let mean = score.weight / (self.evicted.len() as u64).max(1);
+        accepts_heavier(&mut self.numbers, more, mean, heat)
     }
 
-    /// Puts some victims back: one to three times either a single one, or most of those on a node; before that, with `lower`, all above the
-    /// priority `limit`.
+    /// Puts some of the evicted units back, chosen at random: one to three times either a single unit, or most of those on a node. If
+    /// `lower`, all units above the priority `limit` are put back before.
     fn ruin(&mut self, lower: bool) {
         if lower {
             let above = |unit: &usize| self.matrix.units[*unit].priority > self.limit;
-            let above: Vec<usize> = self.gone.iter().copied().filter(above).collect();
-            above.into_iter().for_each(|unit| self.flip(unit));
+            let above: Vec<usize> = self.evicted.iter().copied().filter(above).collect();
+            above.into_iter().for_each(|unit| self.toggle(unit));
         }
         for _ in 0..1 + self.numbers.below(3) {
-            if self.gone.is_empty() {
+            if self.evicted.is_empty() {
                 return;
             }
-            let unit = self.gone[self.numbers.below(self.gone.len())];
+            let unit = self.evicted[self.numbers.below(self.evicted.len())];
             if self.numbers.below(2) == 0 {
-                self.flip(unit);
+                self.toggle(unit);
                 continue;
             }
             let nodes: Vec<usize> = self.matrix.frees(unit).map(|(node, _)| node).collect();
             let node = nodes[self.numbers.below(nodes.len())];
             let here: Vec<usize> =
-                self.matrix.on[node].iter().copied().filter(|unit| self.matrix.gone[*unit]).collect();
+                self.matrix.on[node].iter().copied().filter(|unit| self.matrix.removed[*unit]).collect();
             for unit in here {
                 if self.numbers.below(4) > 0 {
-                    self.flip(unit);
+                    self.toggle(unit);
                 }
             }
         }
     }
 
-    /// Evicts units until enough members fit. Returns true if they do.
+    /// Evicts units until enough members fit, always for one more member on the node where that is cheapest, and puts units back that are
+    /// not needed. Returns false if enough members cannot be reached, or a guaranteed budget would be violated.
     fn recreate(&mut self) -> bool {
         while self.matrix.total < self.matrix.goal {
             let mut cheapest: Option<(u128, usize)> = None;
@@ -269,17 +278,17 @@ impl<'p, 'a> Rebuild<'p, 'a> {
                 if price == NEVER {
                     continue;
                 }
-                let price = price.saturating_mul(luck(&mut self.numbers).into());
+                let price = price.saturating_mul(random_factor(&mut self.numbers).into());
                 if cheapest.is_none_or(|(least, _)| price < least) {
                     cheapest = Some((price, node));
                 }
             }
             let Some((_, node)) = cheapest else { return false };
-            let set = self.clearing(node, true).unwrap_or_default();
+            let set = self.units_to_evict_on(node, true).unwrap_or_default();
             if set.is_empty() {
                 return false;
             }
-            set.into_iter().for_each(|unit| self.flip(unit));
+            set.into_iter().for_each(|unit| self.toggle(unit));
             if self.breached() {
                 return false;
             }
@@ -288,16 +297,17 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         true
     }
 
-    /// Returns the cost per member of letting one more member fit on a node, in 64ths.
+    /// Returns the price of one more member on a node (an index in the matrix): the cost of the units to evict, in 64ths, divided by the
+    /// number of further members that then fit. [`NEVER`] if no permitted evictions suffice.
     fn price(&mut self, node: usize) -> u128 {
-        let price = match self.clearing(node, false) {
+        let price = match self.units_to_evict_on(node, false) {
             None => NEVER,
             Some(set) => {
-                let cost: u128 = set.iter().map(|unit| self.dearness(*unit)).sum();
+                let cost: u128 = set.iter().map(|unit| self.eviction_price(*unit)).sum();
                 let before = self.matrix.total;
-                self.matrix.flip_all(&set);
+                self.matrix.toggle_all(&set);
                 let gain = (self.matrix.total - before).min(self.matrix.goal.saturating_sub(before)).max(1);
-                self.matrix.flip_all(&set);
+                self.matrix.toggle_all(&set);
                 self.effort += set.iter().map(|unit| 8 * self.matrix.frees(*unit).count()).sum::<usize>();
                 ratio(cost << 6, gain as u64)
             }
@@ -306,11 +316,11 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         price
     }
 
-    /// Returns the units to evict for one more member on a node: those that free most for their cost, which varies at random with `noise`.
-    /// `None` if no permitted evictions suffice.
-    fn clearing(&mut self, node: usize, noise: bool) -> Option<Vec<usize>> {
+    /// Returns the units (indexes in the matrix) to evict so that one more member fits on a node: those that free most of what is missing
+    /// for their price, which is multiplied by a random factor if `noise`. `None` if no permitted evictions suffice.
+    fn units_to_evict_on(&mut self, node: usize, noise: bool) -> Option<Vec<usize>> {
         let wanted = i64::try_from(self.matrix.slots_on(node) + 1).ok()?;
-        if self.matrix.full(node) {
+        if self.matrix.is_full(node) {
             return None;
         }
         let missing: Vec<i64> = self
@@ -323,14 +333,14 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         let mut offers: Vec<(u128, usize)> = Vec::with_capacity(self.matrix.on[node].len());
         for at in 0..self.matrix.on[node].len() {
             let unit = self.matrix.on[node][at];
-            if self.matrix.gone[unit] || self.matrix.units[unit].priority > self.limit {
+            if self.matrix.removed[unit] || self.matrix.units[unit].priority > self.limit {
                 continue;
             }
             let amounts = missing.iter().zip(self.matrix.freed_on(unit, node));
-            let share: u64 = amounts.map(|(missing, freed)| part(*freed, *missing)).sum();
+            let share: u64 = amounts.map(|(missing, freed)| freed_share(*freed, *missing)).sum();
             if share > 0 {
-                let luck = if noise { luck(&mut self.numbers) } else { no_luck() };
-                offers.push((ratio(self.dearness(unit).saturating_mul(luck.into()), share), unit));
+                let random_factor = if noise { random_factor(&mut self.numbers) } else { neutral_factor() };
+                offers.push((ratio(self.eviction_price(unit).saturating_mul(random_factor.into()), share), unit));
             }
         }
         self.effort += 8 * offers.len();
@@ -338,8 +348,8 @@ impl<'p, 'a> Rebuild<'p, 'a> {
         self.cover(node, missing, offers)
     }
 
-    /// Returns the first units of `offers` that together free the missing amounts on a node, without those that turn out not to be needed;
-    /// `None` if all together do not suffice.
+    /// Returns the first units of `offers` (price and index of the unit) that together free the `missing` amounts on a node, without those
+    /// that turn out not to be needed; `None` if all offers together do not suffice.
     fn cover(&self, node: usize, mut missing: Vec<i64>, offers: Vec<(u128, usize)>) -> Option<Vec<usize>> {
         let mut set = Vec::new();
         for (_, unit) in offers {
@@ -353,44 +363,45 @@ impl<'p, 'a> Rebuild<'p, 'a> {
             return None;
         }
         for at in (0..set.len()).rev() {
-            if put_back(&mut missing, self.matrix.freed_on(set[at], node)) {
+            if put_back_if_enough(&mut missing, self.matrix.freed_on(set[at], node)) {
                 set.remove(at);
             }
         }
         Some(set)
     }
 
-    /// Returns the price of evicting a unit: its weight, with the surcharges for budget violations and for its priority.
-    fn dearness(&self, unit: usize) -> u128 {
+    /// Returns the price of evicting a unit (an index in the matrix): its weight and number of pods, with surcharges for budget violations
+    /// and for a priority above that of the best choice.
+    fn eviction_price(&self, unit: usize) -> u128 {
         let (unit, under) = (&self.matrix.units[unit], &self.under[unit]);
-        let mut dearness = u128::from(unit.weight) + unit.pods as u128;
+        let mut price = u128::from(unit.weight) + unit.pods as u128;
         if unit.priority > self.soft {
-            dearness += CEILING;
+            price += CEILING;
         }
         let over = |budget: &usize| self.victims[*budget] >= self.problem.budgets.allowed(*budget);
         let violating: usize =
             under.sets.iter().filter(|(budgets, _)| budgets.iter().any(over)).map(|(_, pods)| pods).sum();
         if violating > 0 {
-            dearness += VIOLATION * violating as u128;
+            price += VIOLATION * violating as u128;
         }
-        dearness
+        price
     }
 
-    /// Puts back units that need not be evicted, the most important ones first: enough members fit without their
-    /// eviction.
+    /// Puts evicted units back without whose eviction enough members still fit, those of the highest priority first. A limited number of
+    /// units, chosen at random, is tried.
     fn put_back_unneeded(&mut self) {
-        let mut order = self.gone.clone();
+        let mut order = self.evicted.clone();
         let turn = self.numbers.below(order.len().max(1));
         order.rotate_left(turn);
         order.truncate(RUIN_RETURNS);
         order.sort_by_key(|unit| std::cmp::Reverse(self.matrix.units[*unit].priority));
         for unit in order {
-            self.matrix.flip(unit);
+            self.matrix.toggle(unit);
             let enough = self.matrix.total >= self.matrix.goal;
-            self.matrix.flip(unit);
+            self.matrix.toggle(unit);
             self.effort += 8 * self.matrix.frees(unit).count();
             if enough {
-                self.flip(unit);
+                self.toggle(unit);
             }
         }
     }

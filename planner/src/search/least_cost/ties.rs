@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 /// What the eviction of one pod loses, in the order of step 9.
 type Loss = (bool, LostWork, Reverse<i64>);
 
-/// Exchanges single pods among the victims for pods of the same priority on the same node, if the plan then costs less. Plans for members
-/// with inter-pod constraints stay as they are.
-pub(super) fn settle(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut CandidatePlan) {
-    let Some(victims) = exchanged(problem, room, best) else { return };
+/// Exchanges single pods among the victims of `best` for other pods of the same priority on the same node, if the plan then costs less
+/// because of the work that is lost, or because more victims fit on other nodes. A plan with inter-pod constraints is left as it is.
+pub(super) fn exchange_for_less_loss(problem: &Problem<'_>, occupancy: &Occupancy<'_>, best: &mut CandidatePlan) {
+    let Some(victims) = exchanged(problem, occupancy, best) else { return };
     let units = &problem.potential.units;
-    let mut cleared = with_plan(problem, room, &victims, &best.placed);
+    let mut cleared = with_plan(problem, occupancy, &victims, &best.placed);
     let victims = reprieve(problem, &mut cleared, &best.placed, &victims);
     if problem.budgets.may_evict(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit]))
         && let Some(cost) = Cost::below(problem, &victims, &best.placed, Some(&best.cost))
@@ -28,9 +28,9 @@ pub(super) fn settle(problem: &Problem<'_>, room: &Occupancy<'_>, best: &mut Can
     }
 }
 
-/// Returns the victims after exchanges that make the plan cheaper; `None` if there are none.
-fn exchanged(problem: &Problem<'_>, room: &Occupancy<'_>, best: &CandidatePlan) -> Option<Vec<UnitIndex>> {
-    let elsewhere = problem.elsewhere.filter(|_| !room.looks_around())?;
+/// Returns the victims of `best` after such exchanges; `None` if no exchange lowers the loss.
+fn exchanged(problem: &Problem<'_>, occupancy: &Occupancy<'_>, best: &CandidatePlan) -> Option<Vec<UnitIndex>> {
+    let elsewhere = problem.elsewhere.filter(|_| !occupancy.has_inter_pod_constraints())?;
     let units = &problem.potential.units;
     let single = |unit: UnitIndex| match (&units[unit].pods[..], units[unit].kind) {
         ([pod], UnitKind::Pod) => Some(*pod),
@@ -49,7 +49,7 @@ fn exchanged(problem: &Problem<'_>, room: &Occupancy<'_>, best: &CandidatePlan) 
     let (mut looks, mut changed) = (REPLACEMENT_LOOKS, false);
     for victim in &best.victims {
         let Some(pod) = single(*victim) else { continue };
-        let Some((rank, placed)) = room.rank_of(pod).and_then(|rank| Some((rank, placed_on.get(&rank)?))) else {
+        let Some((rank, placed)) = occupancy.rank_of(pod).and_then(|rank| Some((rank, placed_on.get(&rank)?))) else {
             continue;
         };
         looks = looks.saturating_sub(problem.potential.on[rank].len());
@@ -69,7 +69,7 @@ fn exchanged(problem: &Problem<'_>, room: &Occupancy<'_>, best: &CandidatePlan) 
         }
         if state.is_none() {
             let after = problem.after(&best.victims, &best.placed)?;
-            state = Some((after, with_plan(problem, room, &best.victims, &best.placed)));
+            state = Some((after, with_plan(problem, occupancy, &best.victims, &best.placed)));
         }
         let Some((after, cleared)) = &mut state else { continue };
         let loss = |unit: UnitIndex, pod: PodIndex| -> Loss {

@@ -1,16 +1,16 @@
 //! The budgets of a unit, looked up once, because a search reads them many times.
 
 use crate::problem::{Problem, UnitIndex};
-/// The budgets that select the pods of a unit.
+/// The budgets that select the pods of a unit (a single pod or a whole group).
 #[derive(Default)]
-pub(super) struct Under {
+pub(super) struct UnitBudgets {
     /// Distinct sets of budgets, each with the number of pods that are under exactly these budgets.
     pub(super) sets: Vec<(Vec<usize>, usize)>,
-    /// Whether they are guaranteed against the preemptor.
+    /// Whether these budgets are guaranteed for the unit against the preemptor.
     pub(super) guarded: bool,
 }
 
-impl Under {
+impl UnitBudgets {
     /// Looks up the budgets that select the pods of a unit of the problem.
     pub(super) fn new(problem: &Problem<'_>, unit: UnitIndex) -> Self {
         if problem.budgets.is_empty() {

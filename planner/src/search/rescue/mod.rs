@@ -12,53 +12,56 @@ use crate::filters::{Occupancy, Rank};
 use crate::limits::ADDON_NODE_LOOKS;
 use crate::model::{ClassId, Labels, ObjectKey, Pod, PodIndex, RescueClass, ResourceId, UnitKind};
 use crate::problem::{Effort, Elsewhere, Problem, UnitIndex};
-use crate::search::missing::{put_back, subtract};
+use crate::search::missing::{put_back_if_enough, subtract};
 use std::collections::{BTreeMap, BTreeSet};
 use weight::Weight;
 
-/// The result of the search: a node and the units to evict.
+/// The result of the search: the units (single pods or whole groups) to evict, and their weight, which names the node.
 pub(crate) struct AddonVictims<'a> {
     pub(crate) units: Vec<UnitIndex>,
     pub(crate) weight: Weight<'a>,
 }
 
-/// The search for the evictions of least weight.
+/// The search for the evictions of least weight after which a critical add-on fits on one node.
 pub(crate) struct VictimSearch<'p, 'a> {
     pub(crate) problem: &'p Problem<'a>,
+    /// The critical add-on.
     pub(crate) pod: &'a Pod,
+    /// Its index in the model.
     pub(crate) member: PodIndex,
-    /// By unit.
+    /// By index of the unit: whether it may be evicted.
     pub(crate) fates: &'p [Fate],
     /// The cluster after the pods that are leaving anyway have terminated; changed during the search and restored.
-    pub(crate) room: Occupancy<'a>,
+    pub(crate) occupancy: Occupancy<'a>,
     pub(crate) elsewhere: &'p Elsewhere<'a>,
     pub(crate) effort: &'p mut Effort,
+    /// The choice of least weight so far.
     pub(crate) best: Option<AddonVictims<'a>>,
     /// The effort that must be left when the search on the current node ends.
     pub(crate) floor: usize,
-    /// By class of pods: their requests, as a share.
+    /// Cached requests of pods by equivalence class, as shares of what all nodes offer.
     pub(crate) shares: BTreeMap<ClassId, i128>,
     /// Groups that are disrupted together, whose pods are read once.
     pub(crate) groups: BTreeMap<UnitIndex, DisruptedGroup>,
 }
 
-/// Cost of the eviction of a unit, on whichever node it is needed.
+/// What the eviction of a unit (a single pod or a whole group) costs, on whichever node it is needed.
 #[derive(Clone, Copy)]
 struct UnitPrice {
     /// The first step in which it can be evicted.
     step: Step,
-    /// What its pods ask for, as a share.
+    /// Requests of its pods, as shares of what all nodes offer.
     requests: i128,
 }
 
 /// Cached properties of a group that is disrupted together.
 pub(crate) struct DisruptedGroup {
     price: UnitPrice,
-    /// By rank: what it frees there, by resource that the add-on asks for.
+    /// By rank of a node: what its eviction frees there, of each resource that the add-on requests.
     freed: BTreeMap<Rank, Vec<i128>>,
 }
 
-/// Lower bound on the weight of evictions on a node.
+/// A node that evictions could free: a lower bound on their weight, and what is missing there of each resource that the add-on requests.
 struct NodeBound<'a> {
     bound: Weight<'a>,
     missing: Vec<i128>,
@@ -68,7 +71,7 @@ struct NodeBound<'a> {
 struct EvictableUnit {
     unit: UnitIndex,
     class: UnitClass,
-    /// What it frees on the node, by resource that the add-on asks for.
+    /// What its eviction frees on the node, of each resource that the add-on requests.
     freed: Vec<i128>,
     /// The first step in which it can be evicted.
     step: Step,
@@ -81,9 +84,10 @@ struct UnitClass {
     in_several_budgets: usize,
     /// Pods whose grace period is shortened.
     shortened: usize,
+    /// Number of pods.
     pods: usize,
     /// Pods that fit on no other node.
-    homeless: usize,
+    stranded: usize,
     /// Requests of the pods, as a share of what all nodes offer.
     requests: i128,
     /// Pods without a controller, which are not recreated.
@@ -102,31 +106,33 @@ struct UnitClass {
     group: Option<UnitIndex>,
 }
 
-/// Sums over the chosen units.
+/// Sums over the chosen units of a node; the fields are as in [`UnitClass`].
 #[derive(Clone)]
 struct Sums {
     in_several_budgets: usize,
     shortened: usize,
     pods: usize,
-    homeless: usize,
+    stranded: usize,
     requests: i128,
     uncontrolled: usize,
     /// What the add-on is still missing on the node.
     missing: Vec<i128>,
 }
 
-/// A node that is being searched.
-struct OnNode {
+/// The units of one node that may be evicted.
+struct NodeCandidates {
     rank: Rank,
     candidates: Vec<EvictableUnit>,
-    /// By position: what all candidates from this position on free.
+    /// By position in `candidates` and resource: what all candidates from this position on free.
     rest: Vec<Vec<i128>>,
-    /// By position: the most that one of the candidates from this position on frees.
+    /// By position in `candidates` and resource: the most that one of the candidates from this position on frees.
     most: Vec<Vec<i128>>,
 }
 
 impl<'a> VictimSearch<'_, 'a> {
-    /// Searches the nodes of the problem. Returns how many of those that could help were looked at, and how many there are.
+    /// Searches the nodes of the problem, those with the lowest bound first, and stores the best choice in `best`. Returns how many of the
+    /// nodes that evictions could free were searched to the end, and how many of them there are; both are equal if the choice is proven to
+    /// be the best.
     pub(crate) fn run(&mut self) -> (usize, usize) {
         let mut bounds: Vec<(Weight<'a>, Vec<i128>)> = Vec::new();
         for rank in 0..self.problem.nodes.len() {
@@ -143,12 +149,12 @@ impl<'a> VictimSearch<'_, 'a> {
             if self.effort.spent() {
                 return (looked, all);
             }
-            let node = self.on_node(bound.node, missing.len());
+            let node = self.candidates_on(bound.node, missing.len());
             let sums = Sums {
                 in_several_budgets: 0,
                 shortened: 0,
                 pods: 0,
-                homeless: 0,
+                stranded: 0,
                 requests: 0,
                 uncontrolled: 0,
                 missing,
@@ -157,16 +163,17 @@ impl<'a> VictimSearch<'_, 'a> {
                 self.greedy(&node, step, &sums);
             }
             self.floor = self.effort.left().saturating_sub(ADDON_NODE_LOOKS);
-            self.descend(&node, 0, &sums, &mut Vec::new(), &mut Spent::default());
+            self.branch(&node, 0, &sums, &mut Vec::new(), &mut BudgetUse::default());
             exact &= self.effort.left() > self.floor;
             self.floor = 0;
         }
         (if exact { all } else { all.saturating_sub(1) }, all)
     }
 
-    /// Makes one greedy choice among the units that this step permits: repeatedly the unit that frees most of what is missing.
-    /// Units that turn out not to be needed are put back.
-    fn greedy(&mut self, node: &OnNode, step: Step, start: &Sums) {
+    /// Makes one choice on a node, with the units that `step` permits: repeatedly the unit that frees most of what is missing, and then
+    /// without units that turn out not to be needed. It becomes the best choice if the add-on fits and its weight is lower. `start` has the
+    /// sums before any unit is chosen.
+    fn greedy(&mut self, node: &NodeCandidates, step: Step, start: &Sums) {
         let mut open: Vec<usize> = (0..node.candidates.len()).filter(|at| node.candidates[*at].step <= step).collect();
         let (mut chosen, mut missing) = (Vec::new(), start.missing.clone());
         while missing.iter().any(|missing| *missing > 0) {
@@ -180,29 +187,29 @@ impl<'a> VictimSearch<'_, 'a> {
             chosen.push(at);
         }
         for at in chosen.clone() {
-            if put_back(&mut missing, &node.candidates[at].freed) {
+            if put_back_if_enough(&mut missing, &node.candidates[at].freed) {
                 chosen.retain(|other| *other != at);
             }
         }
-        let mut spent = Spent::default();
+        let mut spent = BudgetUse::default();
         let mut sums = start.clone();
         for at in &chosen {
             let candidate = &node.candidates[*at];
             let unit = &self.problem.potential.units[candidate.unit];
             spent.add(self.problem, unit.pods.iter(), candidate.class.guarded, 1);
-            self.room.take(&unit.pods);
+            self.occupancy.take(&unit.pods);
             sums = sums.with(candidate);
         }
         if !chosen.is_empty() && !spent.breached(self.problem) && self.fits(node.rank) {
-            self.consider(node, &sums, &chosen);
+            self.keep_if_lightest(node, &sums, &chosen);
         }
         for at in &chosen {
-            self.room.put(&self.problem.potential.units[node.candidates[*at].unit].pods);
+            self.occupancy.put(&self.problem.potential.units[node.candidates[*at].unit].pods);
         }
     }
 
-    /// Returns a lower bound on the weight of evictions on a node; `None` if the amounts do not suffice whatever is evicted, or the node is
-    /// infeasible.
+    /// Returns a lower bound on the weight of the evictions that free the node with this rank; `None` if it is infeasible even without all
+    /// units that may be evicted, by amounts or by the filters that do not depend on other pods.
     fn node_bound(&mut self, rank: Rank) -> Option<NodeBound<'a>> {
         if self.problem.classes.first().is_none_or(|class| class.unsuitable[rank].is_some()) {
             return None;
@@ -239,7 +246,7 @@ impl<'a> VictimSearch<'_, 'a> {
             step,
             disturbances: usize::from(step > Step::Gentle),
             pods,
-            homeless: 0,
+            stranded: 0,
             requests: lightest,
             uncontrolled: 0,
             node: rank,
@@ -248,39 +255,40 @@ impl<'a> VictimSearch<'_, 'a> {
         Some(NodeBound { bound, missing })
     }
 
-    /// Returns what a node lacks of each resource that the critical add-on requests; 0 if enough is free.
+    /// Returns how much the node with this rank lacks of each resource that the critical add-on requests; 0 where enough is free.
     fn missing(&self, rank: Rank) -> Vec<i128> {
-        let free = self.room.free(rank);
+        let free = self.occupancy.free(rank);
         self.pod.requests.iter().map(|(id, amount)| (amount - free[usize::from(id)]).max(0)).collect()
     }
 
-    /// Returns what a unit's eviction frees on a node, of each resource that the critical add-on requests.
+    /// Returns how much of each resource that the critical add-on requests a unit's eviction frees on the node with this rank. A single pod
+    /// is expected to run there.
     fn freed(&mut self, unit: UnitIndex, rank: Rank) -> Vec<i128> {
         let found = &self.problem.potential.units[unit];
         if found.kind == UnitKind::PodGroup {
             let freed = self.group(unit).freed.get(&rank).cloned();
             return freed.unwrap_or_else(|| vec![0; self.pod.requests.iter().count()]);
         }
-        found.pods.first().map(|pod| self.asks(*pod)).unwrap_or_default()
+        found.pods.first().map(|pod| self.requests_of(*pod)).unwrap_or_default()
     }
 
-    /// Returns what a pod requests, of each resource that the critical add-on requests.
-    fn asks(&self, pod: PodIndex) -> Vec<i128> {
+    /// Returns how much a pod requests of each resource that the critical add-on requests.
+    fn requests_of(&self, pod: PodIndex) -> Vec<i128> {
         let kind = self.problem.cluster.class(self.problem.cluster.row(pod).class);
         let ids = self.pod.requests.iter().map(|(id, _): (ResourceId, i128)| id);
         ids.map(|id| kind.map_or(0, |kind| kind.requests.get(id))).collect()
     }
 
-    /// Returns the cost of the eviction of a unit; that of a group is computed once.
+    /// Returns what the eviction of a unit costs; for a group it is cached.
     fn price(&mut self, unit: UnitIndex) -> UnitPrice {
         match self.problem.potential.units[unit].kind {
             UnitKind::PodGroup => self.group(unit).price,
-            UnitKind::Pod => self.read_price(unit),
+            UnitKind::Pod => self.compute_price(unit),
         }
     }
 
-    /// Computes the cost of the eviction of a unit.
-    fn read_price(&mut self, unit: UnitIndex) -> UnitPrice {
+    /// Computes what the eviction of a unit costs: the least disruptive step that permits it, and the requests of its pods.
+    fn compute_price(&mut self, unit: UnitIndex) -> UnitPrice {
         let problem = self.problem;
         let (budgets, pods) = (&problem.budgets, &problem.potential.units[unit].pods);
         let held = !budgets.is_empty()
@@ -291,23 +299,24 @@ impl<'a> VictimSearch<'_, 'a> {
         UnitPrice { step: Step::needed(usize::from(held || in_several_budgets), shortened), requests }
     }
 
-    /// Returns the cost of evicting a group that is disrupted together, and what that frees by node; it is computed once.
+    /// Returns what the eviction of a group that is disrupted together costs, and what it frees on each node; it is computed at the first
+    /// call for the group `unit`.
     fn group(&mut self, unit: UnitIndex) -> &DisruptedGroup {
         if !self.groups.contains_key(&unit) {
             let mut freed: BTreeMap<Rank, Vec<i128>> = BTreeMap::new();
             for pod in &self.problem.potential.units[unit].pods {
-                let Some(rank) = self.room.rank_of(*pod) else { continue };
-                let asks = self.asks(*pod);
+                let Some(rank) = self.occupancy.rank_of(*pod) else { continue };
+                let asks = self.requests_of(*pod);
                 let sums = freed.entry(rank).or_insert_with(|| vec![0; asks.len()]);
                 sums.iter_mut().zip(asks).for_each(|(sum, amount)| *sum += amount);
             }
-            let price = self.read_price(unit);
+            let price = self.compute_price(unit);
             self.groups.insert(unit, DisruptedGroup { price, freed });
         }
         &self.groups[&unit]
     }
 
-    /// Returns true if the pod gets a shorter grace period than its own.
+    /// Returns true if a pod's grace period is shortened when it is evicted for a critical add-on.
     fn is_shortened(&self, index: PodIndex) -> bool {
         match self.problem.cluster.row(index).rescue_class {
             RescueClass::Short => false,
@@ -316,7 +325,7 @@ impl<'a> VictimSearch<'_, 'a> {
         }
     }
 
-    /// Returns the requests of a pod as a share of what all nodes offer.
+    /// Returns the requests of a pod as a share of what all nodes offer; it is cached by equivalence class.
     fn share(&mut self, pod: PodIndex) -> i128 {
         let cluster = self.problem.cluster;
         let id = cluster.row(pod).class;
@@ -324,9 +333,9 @@ impl<'a> VictimSearch<'_, 'a> {
         *self.shares.entry(id).or_insert_with(share)
     }
 
-    /// Returns the units on a node that may be evicted, with what each frees, of as many `resources` as the critical add-on requests, and
-    /// what it costs.
-    fn on_node(&mut self, rank: Rank, resources: usize) -> OnNode {
+    /// Returns the units that may be evicted from the node with this rank, with what each costs and frees. `resources` is the number of
+    /// resources that the critical add-on requests.
+    fn candidates_on(&mut self, rank: Rank, resources: usize) -> NodeCandidates {
         let units = self.problem.potential.on[rank].clone();
         let going = units.into_iter().filter(|unit| self.fates[*unit] != Fate::Stays);
         let mut candidates: Vec<EvictableUnit> = going.filter_map(|unit| self.candidate(unit, rank)).collect();
@@ -342,11 +351,11 @@ impl<'a> VictimSearch<'_, 'a> {
         }
         rest.reverse();
         most.reverse();
-        OnNode { rank, candidates, rest, most }
+        NodeCandidates { rank, candidates, rest, most }
     }
 
-    /// Returns a unit with what its eviction frees on a node, and what it costs; `None` if it may be evicted only if it fits on another
-    /// node, and does not.
+    /// Returns a unit as a candidate for eviction from the node with this rank: what it costs, and what it frees there. `None` if it may be
+    /// evicted only if its pods fit on other nodes, and one does not.
     fn candidate(&mut self, unit: UnitIndex, rank: Rank) -> Option<EvictableUnit> {
         let (cluster, problem) = (self.problem.cluster, self.problem);
         let found = &problem.potential.units[unit];
@@ -356,7 +365,7 @@ impl<'a> VictimSearch<'_, 'a> {
             in_several_budgets: 0,
             shortened: 0,
             pods: found.pods.len(),
-            homeless: 0,
+            stranded: 0,
             requests: 0,
             uncontrolled: 0,
             elsewhere: self.fates[unit] == Fate::GoesElsewhere,
@@ -370,25 +379,35 @@ impl<'a> VictimSearch<'_, 'a> {
             let pod = cluster.pod_at(*index)?;
             class.in_several_budgets += usize::from(self.problem.cluster.is_selected_by_several_budgets(*index));
             class.shortened += usize::from(self.is_shortened(*index));
-            class.homeless += usize::from(!self.elsewhere.fits_elsewhere_now(*index, everywhere));
+            class.stranded += usize::from(!self.elsewhere.fits_elsewhere_now(*index, everywhere));
             class.requests = class.requests.saturating_add(self.share(*index));
             class.uncontrolled += usize::from(pod.owner.is_none());
-            class.labels = self.room.looks_around().then(|| pod.labels.clone());
+            class.labels = self.occupancy.has_inter_pod_constraints().then(|| pod.labels.clone());
         }
-        let nowhere = class.elsewhere && class.homeless > 0;
+        let nowhere = class.elsewhere && class.stranded > 0;
         let freed = self.freed(unit, rank);
         (!nowhere).then(|| EvictableUnit { unit, class, freed, step: self.price(unit).step })
     }
 
-    /// Returns true if the add-on fits on the node in the current occupancy.
+    /// Returns true if the critical add-on fits on the node with this rank, with the chosen units removed. Takes one look; false if none is
+    /// left.
     fn fits(&mut self, rank: Rank) -> bool {
-        self.effort.take(1) && self.room.refuse(self.member, rank).is_none()
+        self.effort.take(1) && self.occupancy.refuse(self.member, rank).is_none()
     }
 
-    /// Adds candidates from position `from` on to those that are chosen, as long as that can be lighter than the best choice so far.
-    fn descend(&mut self, node: &OnNode, from: usize, sums: &Sums, chosen: &mut Vec<usize>, spent: &mut Spent) {
+    /// Branch and bound: keeps the chosen units as the best choice if the add-on fits without them, otherwise tries to add each candidate
+    /// from position `from` on, as long as the choice can be lighter than the best one so far. `chosen` has positions of candidates of the
+    /// node; `sums` and `spent` are the sums over them and their evictions by budget.
+    fn branch(
+        &mut self,
+        node: &NodeCandidates,
+        from: usize,
+        sums: &Sums,
+        chosen: &mut Vec<usize>,
+        spent: &mut BudgetUse,
+    ) {
         if !chosen.is_empty() && sums.missing.iter().all(|missing| *missing <= 0) && self.fits(node.rank) {
-            self.consider(node, sums, chosen);
+            self.keep_if_lightest(node, sums, chosen);
             return;
         }
         for at in from..node.candidates.len() {
@@ -407,25 +426,25 @@ impl<'a> VictimSearch<'_, 'a> {
             let bound = self.bound(node, at + 1, &next, spent);
             let lighter = self.best.as_ref().is_none_or(|best| bound < best.weight);
             if self.effort.take(1) && lighter && !spent.breached(self.problem) {
-                self.room.take(&unit.pods);
+                self.occupancy.take(&unit.pods);
                 chosen.push(at);
-                self.descend(node, at + 1, &next, chosen, spent);
+                self.branch(node, at + 1, &next, chosen, spent);
                 chosen.pop();
-                self.room.put(&unit.pods);
+                self.occupancy.put(&unit.pods);
             }
             spent.add(self.problem, unit.pods.iter(), candidate.class.guarded, -1);
         }
     }
 
-    /// Returns a lower bound on the weight of the chosen units, which are summed up in `sums` and `spent`, together with the further ones
-    /// that are needed among the candidates from the position `from` on.
-    fn bound(&self, node: &OnNode, from: usize, sums: &Sums, spent: &Spent) -> Weight<'a> {
-        let violations = spent.most_over(self.problem).max(sums.in_several_budgets);
+    /// Returns a lower bound on the weight of every choice that has the chosen units, which are summed up in `sums` and `spent`, and
+    /// further candidates of the node from position `from` on.
+    fn bound(&self, node: &NodeCandidates, from: usize, sums: &Sums, spent: &BudgetUse) -> Weight<'a> {
+        let violations = spent.most_above_allowed(self.problem).max(sums.in_several_budgets);
         Weight {
             step: Step::needed(violations, sums.shortened),
             disturbances: sums.shortened + violations,
-            pods: sums.pods + further(&sums.missing, &node.most[from]),
-            homeless: sums.homeless,
+            pods: sums.pods + least_further_evictions(&sums.missing, &node.most[from]),
+            stranded: sums.stranded,
             requests: sums.requests,
             uncontrolled: sums.uncontrolled,
             node: node.rank,
@@ -433,8 +452,9 @@ impl<'a> VictimSearch<'_, 'a> {
         }
     }
 
-    /// Replaces the best choice by one after which the critical add-on fits, if its weight is lower.
-    fn consider(&mut self, node: &OnNode, sums: &Sums, chosen: &[usize]) {
+    /// Makes the chosen units (positions of candidates of the node), after whose eviction the critical add-on fits, the best choice if
+    /// their weight is lower, and if those of them that may be evicted only if they fit on other nodes do so together.
+    fn keep_if_lightest(&mut self, node: &NodeCandidates, sums: &Sums, chosen: &[usize]) {
         let (problem, cluster) = (self.problem, self.problem.cluster);
         let units: Vec<UnitIndex> = chosen.iter().map(|at| node.candidates[*at].unit).collect();
         let pods = || units.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter().copied());
@@ -447,7 +467,7 @@ impl<'a> VictimSearch<'_, 'a> {
             step: Step::needed(violations, sums.shortened),
             disturbances: sums.shortened + violations,
             pods: sums.pods,
-            homeless: sums.homeless,
+            stranded: sums.stranded,
             requests: sums.requests,
             uncontrolled: sums.uncontrolled,
             node: node.rank,
@@ -468,14 +488,14 @@ impl<'a> VictimSearch<'_, 'a> {
 }
 
 impl Sums {
-    /// Returns the sums after the eviction of one more candidate.
+    /// Returns the sums with one more candidate evicted.
     fn with(&self, candidate: &EvictableUnit) -> Self {
         let class = &candidate.class;
         Self {
             in_several_budgets: self.in_several_budgets + class.in_several_budgets,
             shortened: self.shortened + class.shortened,
             pods: self.pods + class.pods,
-            homeless: self.homeless + class.homeless,
+            stranded: self.stranded + class.stranded,
             requests: self.requests.saturating_add(class.requests),
             uncontrolled: self.uncontrolled + class.uncontrolled,
             missing: self.missing.iter().zip(&candidate.freed).map(|(missing, freed)| missing - freed).collect(),
@@ -483,15 +503,16 @@ impl Sums {
     }
 }
 
-/// Returns the share of the missing amounts that is freed, in millionths, summed over the resources.
+/// Returns which share of the missing amounts is freed, summed over the resources, in millionths: 1,000,000 for each resource of which
+/// enough is freed.
 fn covered(freed: &[i128], missing: &[i128]) -> i128 {
     let lacking = freed.iter().zip(missing).filter(|(_, missing)| **missing > 0);
     lacking.map(|(freed, missing)| freed.min(missing).saturating_mul(1_000_000) / missing).sum()
 }
 
-/// Returns a lower bound on the number of further evictions until the `missing` amounts are freed, if one eviction frees at most `most`;
-/// both are by resource.
-fn further(missing: &[i128], most: &[i128]) -> usize {
+/// Returns a lower bound on the number of further evictions that free the `missing` amounts, if one eviction frees at most the amounts in
+/// `most`. Both are by resource.
+fn least_further_evictions(missing: &[i128], most: &[i128]) -> usize {
     let units = missing.iter().zip(most).filter(|(missing, _)| **missing > 0).map(|(missing, most)| match *most {
         most if most > 0 => usize::try_from((missing + most - 1) / most).unwrap_or(usize::MAX / 2),
         _ => 0,
@@ -499,13 +520,14 @@ fn further(missing: &[i128], most: &[i128]) -> usize {
     units.max().unwrap_or(0)
 }
 
-/// Evictions of the chosen units by budget: all pods, and those of them that are guarded, by number of the budget.
+/// Evictions of the chosen units by budget: by number of the budget, how many pods, and how many of them for which the budget is
+/// guaranteed.
 #[derive(Default)]
-struct Spent(BTreeMap<usize, (i64, i64)>);
+struct BudgetUse(BTreeMap<usize, (i64, i64)>);
 
-impl Spent {
-    /// Adds pods to the victims of their budgets (`sign` 1), or subtracts them (-1); `guarded` says that the budgets are guaranteed for
-    /// them.
+impl BudgetUse {
+    /// Adds pods to the evictions of their budgets (`sign` 1), or subtracts them (`sign` -1). `guarded` says that the budgets are
+    /// guaranteed for these pods.
     fn add<'u>(&mut self, problem: &Problem<'_>, pods: impl Iterator<Item = &'u PodIndex>, guarded: bool, sign: i64) {
         for number in pods.flat_map(|pod| problem.budgets.of_pod(*pod)) {
             let (pods, guards) = self.0.entry(*number).or_default();
@@ -514,18 +536,18 @@ impl Spent {
         }
     }
 
-    /// Returns by how many pods this number of victims exceeds what the budget with this number allows; 0 if it does not.
-    fn over(problem: &Problem<'_>, number: usize, pods: i64) -> usize {
+    /// Returns by how many pods `pods` evictions exceed what the budget with this number allows; 0 if they do not.
+    fn above_allowed(problem: &Problem<'_>, number: usize, pods: i64) -> usize {
         usize::try_from(pods).unwrap_or(0).saturating_sub(problem.budgets.allowed(number))
     }
 
-    /// Returns true if a guaranteed budget is violated; further evictions cannot change that.
+    /// Returns true if these evictions violate a guaranteed budget; with further evictions they still do.
     fn breached(&self, problem: &Problem<'_>) -> bool {
-        self.0.iter().any(|(number, (pods, guards))| *guards > 0 && Self::over(problem, *number, *pods) > 0)
+        self.0.iter().any(|(number, (pods, guards))| *guards > 0 && Self::above_allowed(problem, *number, *pods) > 0)
     }
 
-    /// Returns the largest number of evictions above what a budget allows: at least this number of pods violates a budget.
-    fn most_over(&self, problem: &Problem<'_>) -> usize {
-        self.0.iter().map(|(number, (pods, _))| Self::over(problem, *number, *pods)).max().unwrap_or(0)
+    /// Returns the largest number of evictions above what a budget allows, of all budgets: at least as many pods violate a budget.
+    fn most_above_allowed(&self, problem: &Problem<'_>) -> usize {
+        self.0.iter().map(|(number, (pods, _))| Self::above_allowed(problem, *number, *pods)).max().unwrap_or(0)
     }
 }
