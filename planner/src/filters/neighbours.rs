@@ -156,8 +156,9 @@ pub(super) enum Objection {
 pub(crate) type RejectingCounter = Option<usize>;
 
 impl<'a> InterPodCounters<'a> {
-    /// Creates the counters for `members`, with all bound pods counted; `None` if no inter-pod constraint of the members, or of other pods
-    /// against the members, needs one. `nominated` are the nominated pods; they are not counted yet.
+    /// Counts all bound pods for the inter-pod constraints that concern `members`: there is one counter for each spread, affinity or
+    /// anti-affinity rule, of the members or of other pods against them. `None` if there is no such rule. `nominated` are the nominated
+    /// pods; they are not counted yet.
     pub(super) fn new(
         cluster: &'a Cluster,
         nodes: &Nodes<'a>,
@@ -215,14 +216,15 @@ impl<'a> InterPodCounters<'a> {
         Some(neighbours)
     }
 
-    /// Adds a pod to all counters that count it (`more`), or removes it. `place` is the position of its node among all nodes; `nominated`
-    /// says that it is only nominated there.
+    /// Adds a pod to the counts of all inter-pod rules that count it (`more`), or removes it. `place` is the position of its node among all
+    /// nodes; `nominated` says that it is only nominated there.
     pub(super) fn count(&mut self, cluster: &Cluster, index: PodIndex, place: Rank, more: bool, nominated: bool) {
         self.count_by(cluster, index, place, more, nominated, |_| true);
     }
 
-    /// Adds a pod to the counters that count it (`more`), or removes it, but only for the counters (indexes in [`Rules::rules`]) for which
-    /// `by` returns true. `place` is the position of its node among all nodes; `nominated` says that it is only nominated there.
+    /// Adds a pod to the counts of the inter-pod rules that count it (`more`), or removes it, but only of those for which `by` returns
+    /// true, given the number of the rule's counter. `place` is the position of its node among all nodes; `nominated` says that it is only
+    /// nominated there.
     fn count_by(
         &mut self,
         cluster: &Cluster,
@@ -242,10 +244,10 @@ impl<'a> InterPodCounters<'a> {
         }
     }
 
-    /// Returns counters for members that will get a node selector that restricts them to some nodes: kube-scheduler then counts only these
-    /// nodes for a spread constraint that honours node affinity. `inside` says for a position among all nodes whether the selector admits
-    /// that node; `nominated` are the nominations. Must be called before any pod is removed or placed. `None` if no spread constraint
-    /// honours node affinity, so that the counts are the same.
+    /// Returns the counts for members that will get a node selector that restricts them to some nodes: kube-scheduler then counts only
+    /// these nodes for a spread constraint that honours node affinity. `inside` says for a position among all nodes whether the selector
+    /// admits that node; `nominated` are the nominations. Must be called before any pod is removed or placed. `None` if no spread
+    /// constraint honours node affinity, so that the counts are the same.
     pub(super) fn within(
         &self,
         cluster: &Cluster,
@@ -282,7 +284,8 @@ impl<'a> InterPodCounters<'a> {
         Some(narrow)
     }
 
-    /// Returns true if any counter counts the pod, so that its removal can matter for an inter-pod constraint.
+    /// Returns true if any spread, affinity or anti-affinity rule of the members, or one of the pod against the members, counts the pod, so
+    /// that its removal can matter.
     pub(super) fn is_counted(&self, cluster: &Cluster, index: PodIndex) -> bool {
         !self.rules.counters_of(cluster, index).is_empty()
     }
@@ -296,9 +299,9 @@ impl<'a> InterPodCounters<'a> {
         })
     }
 
-    /// Returns the anti-affinity counters of the placed members, each with the domain of the member's node: one more pod counted there
-    /// would make that member infeasible. `placed` has the members with the positions of their nodes among all nodes; counters are indexes
-    /// in [`Rules::rules`].
+    /// Returns, for the placed members, which anti-affinity rules apply to them in which topology domain: the number of the rule's counter
+    /// (the pods that it counts), and the domain of the member's node. One more pod counted there would make that member infeasible.
+    /// `placed` has the members with the positions of their nodes among all nodes.
     pub(super) fn anti_affinity_counters(
         &self,
         placed: impl Iterator<Item = (PodIndex, Rank)>,
@@ -338,12 +341,12 @@ impl<'a> InterPodCounters<'a> {
         (sure || !leaves).then_some(leaves)
     }
 
-    /// Returns the number of cells. A cell is a set of nodes that are in the same domain of every topology key that a counter uses.
+    /// Returns the number of cells. A cell is a set of nodes that are in the same domain of every topology key of an inter-pod rule.
     pub(super) fn cells(&self) -> usize {
         self.rules.number_of_cells
     }
 
-    /// Returns the number of the cell, from 0, of the node at this position among all nodes.
+    /// Returns the number of the cell (nodes in the same topology domains), from 0, of the node at this position among all nodes.
     pub(super) fn cell(&self, place: Rank) -> usize {
         self.rules.cells[place] as usize
     }
@@ -390,19 +393,20 @@ impl<'a> InterPodCounters<'a> {
     }
 
     /// Returns the kind of inter-pod constraint that makes a node infeasible for a member; `None` if none does. `place` is the position of
-    /// the node among all nodes; the result is the same for all nodes of a cell.
+    /// the node among all nodes; the result is the same for all nodes of a cell (nodes in the same topology domains).
     pub(super) fn violated_constraint(&self, member: PodIndex, place: Rank) -> Option<Objection> {
         self.first_violated(member, place).map(|(objection, _)| objection)
     }
 
-    /// Returns the first counter that makes the node at the position `place` among all nodes infeasible for a member. The node then stays
-    /// infeasible for all members of its class until the counter's [`CounterState`] changes or a pod is removed. `None` if no inter-pod
-    /// constraint makes it infeasible.
+    /// Returns the first counter (the counted pods of one spread or affinity rule) that makes the node at the position `place` among all
+    /// nodes infeasible for a member. The node then stays infeasible for all members of its class until the counter's [`CounterState`]
+    /// changes or a pod is removed. `None` if no inter-pod constraint makes it infeasible.
     pub(super) fn rejecting_counter(&self, member: PodIndex, place: Rank) -> Option<RejectingCounter> {
         self.first_violated(member, place).map(|(_, counter)| counter)
     }
 
-    /// Returns the state of a counter, to be compared with a later one; `None` if `counter` is `None`.
+    /// Returns the state of a counter (the counted pods of one spread or affinity rule), to be compared with a later one; `None` if
+    /// `counter` is `None`.
     pub(super) fn counter_state(&self, counter: RejectingCounter) -> Option<CounterState> {
         counter.map(|counter| {
             let counts = &self.counts[counter];
@@ -416,8 +420,8 @@ impl<'a> InterPodCounters<'a> {
     }
 
     /// Returns the kind of the first inter-pod constraint that makes the node at the position `place` among all nodes infeasible for a
-    /// member, and its counter; `None` if all constraints admit the member. It must be admitted both with the nominated pods counted and
-    /// without them.
+    /// member, and its counter (the counted pods of one spread or affinity rule); `None` if all constraints admit the member. It must be
+    /// admitted both with the nominated pods counted and without them.
     fn first_violated(&self, member: PodIndex, place: Rank) -> Option<(Objection, RejectingCounter)> {
         let Some(looker) = &self.rules.constraints_by_class[*self.rules.members.get(&member)?] else {
             return Some((Objection::Spread, None));
@@ -431,7 +435,8 @@ impl<'a> InterPodCounters<'a> {
     }
 
     /// Returns the kind of the first constraint in `looker`, the constraints of a class of members, that the node at the position `place`
-    /// among all nodes violates, and its counter; `None` if it violates none. Nominated pods are counted if `with_nominated`.
+    /// among all nodes violates, and its counter (the counted pods of one spread or affinity rule); `None` if it violates none. Nominated
+    /// pods are counted if `with_nominated`.
     fn violated_of_class(
         &self,
         looker: &ClassConstraints,
@@ -486,7 +491,7 @@ impl<'a> InterPodCounters<'a> {
     }
 }
 
-/// Returns how many counters the inter-pod constraints of a pod itself need: one for each.
+/// Returns how many topology spread constraints, required affinity terms and required anti-affinity terms a pod has: each needs a counter.
 fn own_counters(pod: &Pod) -> usize {
     let constraints = &pod.constraints;
     constraints.spread.len() + constraints.affinity.len() + constraints.anti_affinity.len()
@@ -522,16 +527,16 @@ impl<'a> Rules<'a> {
         self.keys.len() - 1
     }
 
-    /// Adds a counter of `pods` by the domains of a topology key (`key` is an index in `keys`), and returns the index of the counter in
-    /// `rules`.
+    /// Adds a counter of `pods`, by the domains of a topology key (`key` is an index in `keys`). Returns the number of the counter: its
+    /// index in `rules`.
     fn add(&mut self, key: usize, pods: CountedPods<'a>) -> usize {
         self.rules.push(CounterRule { key, pods });
         self.rules.len() - 1
     }
 
-    /// Adds the constraints of the classes in `constrained`, which are those that have any, up to the upper bounds on classes and counters;
-    /// if these are exceeded, it describes that in `excess`. `examples` has one member of every class, `repelling` the anti-affinity terms
-    /// of all pods that match a member.
+    /// Adds the inter-pod constraints of the classes in `constrained`, which are those that have any, up to the upper bounds on classes and
+    /// rules; if these are exceeded, it describes that in `excess`. `examples` has one member of every class, `repelling` the anti-affinity
+    /// terms of all pods that match a member.
     fn add_classes(
         &mut self,
         cluster: &Cluster,
@@ -562,8 +567,9 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Adds the counters that a class of members needs, and returns the constraints of the class. `example` is one of its members;
-    /// `repelling` are the anti-affinity terms, of which those that match the class get a counter.
+    /// Adds a counter (of the pods that one spread or affinity rule counts) for each inter-pod rule of a class of members, and returns the
+    /// rules with the numbers of their counters. `example` is one of the members; `repelling` are anti-affinity terms of all pods, of which
+    /// those that match the class get a counter.
     fn class_constraints(
         &mut self,
         cluster: &Cluster,
@@ -629,9 +635,9 @@ impl<'a> Rules<'a> {
         self.number_of_cells = numbers.len();
     }
 
-    /// Stores which counters count each bound pod and each pod of `others`, because pods are counted many times during a search. Of the
-    /// bound pods, only those in the namespaces to which the constraints refer and those with anti-affinity are read, unless a constraint
-    /// selects namespaces by label.
+    /// Stores which inter-pod rules count each bound pod and each pod of `others`, because pods are counted many times during a search. Of
+    /// the bound pods, only those in the namespaces to which the rules refer and those with anti-affinity are read, unless a rule selects
+    /// namespaces by label.
     fn index_pods<'o>(&mut self, cluster: &Cluster, others: impl Iterator<Item = &'o PodIndex>) {
         self.set_of_pod = vec![0; cluster.pod_bound()];
         let mut known: BTreeMap<CounterNumbers, u32> = BTreeMap::new();
@@ -670,7 +676,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Returns the label selectors of all counters.
+    /// Returns the label selectors of all inter-pod rules that are counted.
     fn selectors(&self) -> impl Iterator<Item = &'a Selector> {
         let of_rule = |rule: &CounterRule<'a>| -> SmallVec<[&'a Selector; 1]> {
             match &rule.pods {
@@ -685,8 +691,8 @@ impl<'a> Rules<'a> {
         self.rules.iter().flat_map(of_rule).collect::<Vec<_>>().into_iter()
     }
 
-    /// Returns the namespaces of the pods that the counters can count; `None` if a constraint selects namespaces by label. The pods counted
-    /// for their own anti-affinity ([`CountedPods::Guards`]) are not included.
+    /// Returns the namespaces of the pods that the inter-pod rules can count; `None` if a rule selects namespaces by label. The pods
+    /// counted for their own anti-affinity ([`CountedPods::Guards`]) are not included.
     fn namespaces(&self) -> Option<BTreeSet<&'a str>> {
         let mut list = BTreeSet::new();
         for rule in &self.rules {
@@ -709,8 +715,8 @@ impl<'a> Rules<'a> {
         Some(list)
     }
 
-    /// Returns which counters count a pod, as indexes in `rules`: as stored by [`Self::index_pods`], or computed for a pod without a node
-    /// that is not stored.
+    /// Returns which inter-pod rules count a pod, as indexes in `rules`: as stored by [`Self::index_pods`], or computed for a pod without a
+    /// node that is not stored.
     fn counters_of(&self, cluster: &Cluster, index: PodIndex) -> Cow<'_, [u16]> {
         match self.set_of_pod.get(index as usize) {
             Some(set) if *set > 0 => Cow::Borrowed(&self.sets[*set as usize - 1]),
@@ -719,8 +725,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Computes which counters count a pod, as indexes in `rules`, by comparing it with the rule of each counter; none if the pod does not
-    /// exist.
+    /// Computes which inter-pod rules count a pod, as indexes in `rules`, by comparing it with each rule; none if the pod does not exist.
     fn find_counters_of(&self, cluster: &Cluster, index: PodIndex) -> CounterNumbers {
         let Some(pod) = cluster.pod_at(index) else { return CounterNumbers::new() };
         let counted = |rule: &CounterRule<'_>| match rule.pods {
@@ -753,7 +758,7 @@ impl SpreadScope {
 }
 
 impl Counts {
-    /// Creates the counts of a counter with this scope, all 0, for the domains of its topology key.
+    /// Creates the counts of one inter-pod rule with this scope, all 0, for the domains of its topology key.
     fn new(scope: &SpreadScope, key: &TopologyKey<'_>) -> Self {
         let domains = scope.over.iter().filter(|yes| **yes).count();
         let least = if domains > 0 { BTreeMap::from([(0, domains)]) } else { BTreeMap::new() };
@@ -785,7 +790,7 @@ impl Counts {
         }
     }
 
-    /// Returns the number of pods that this counter has counted in a domain; nominated pods are included if `with_nominated`.
+    /// Returns the number of pods that are counted in a domain; nominated pods are included if `with_nominated`.
     fn at(&self, domain: usize, with_nominated: bool) -> u32 {
         self.there[domain] + if with_nominated { self.nominated[domain] } else { 0 }
     }

@@ -85,8 +85,8 @@ impl<'a> Occupancy<'a> {
         }
     }
 
-    /// Adds a pod to a node (`comes`), or removes it: updates the free amounts, the inter-pod counters, and the pods with host ports.
-    /// `node` is the index of the node in the model.
+    /// Adds a pod to a node (`comes`), or removes it: updates the free amounts, the counts for inter-pod constraints, and the pods with
+    /// host ports. `node` is the index of the node in the model.
     fn change(&mut self, index: PodIndex, node: NodeIndex, comes: bool) {
         let cluster = self.cluster;
         let Some(class) = cluster.class(cluster.row(index).class) else { return };
@@ -126,7 +126,8 @@ impl<'a> Occupancy<'a> {
         self.neighbours.as_ref().map_or(0, |neighbours| neighbours.constraint_class(member))
     }
 
-    /// Returns the counters for inter-pod constraints; `None` if no member is under such a constraint.
+    /// Returns the counted pods for inter-pod constraints, by constraint and topology domain; `None` if no member is under such a
+    /// constraint.
     pub(crate) fn inter_pod_counters(&self) -> Option<&InterPodCounters<'a>> {
         self.neighbours.as_ref()
     }
@@ -137,21 +138,23 @@ impl<'a> Occupancy<'a> {
         self.neighbours.as_ref().map_or(1, InterPodCounters::cells)
     }
 
-    /// Returns the number of the cell, from 0, that contains the node with this rank; see [`Self::cells`].
+    /// Returns the number of the cell (nodes in the same topology domains), from 0, that contains the node with this rank (its index in the
+    /// list of nodes); see [`Self::cells`].
     pub(crate) fn cell(&self, rank: Rank) -> usize {
         self.neighbours.as_ref().map_or(0, |neighbours| neighbours.cell(self.nodes.place(rank)))
     }
 
-    /// Returns for each of the nodes with these ranks, in their order: true if the required pod affinity of all `members` excludes it, and
-    /// the topology domains of the node. Topology keys with more than half as many domains as `ranks` has nodes are left out.
+    /// Returns for each of the nodes with these ranks (indexes in the list of nodes), in their order: true if the required pod affinity of
+    /// all `members` excludes it, and the numbers of its topology domains, one for each topology key of an inter-pod constraint. Topology
+    /// keys with more than half as many domains as `ranks` has nodes are left out.
     pub(crate) fn affinity_and_domains(&self, members: &[PodIndex], ranks: &[Rank]) -> Vec<(bool, NodeDomains)> {
         let Some(neighbours) = &self.neighbours else { return vec![(false, NodeDomains::new()); ranks.len()] };
         let places: Vec<Rank> = ranks.iter().map(|rank| self.nodes.place(*rank)).collect();
         neighbours.affinity_and_domains(members, &places)
     }
 
-    /// Returns the kind of inter-pod constraint that makes the node with this rank, and all nodes of its [cell](Self::cells), infeasible
-    /// for a member; `None` if no such constraint does.
+    /// Returns the kind of inter-pod constraint that makes the node with this rank (its index in the list of nodes), and all nodes of its
+    /// [cell](Self::cells) (the nodes in the same topology domains), infeasible for a member; `None` if no such constraint does.
     pub(crate) fn violated_constraint(&self, member: PodIndex, rank: Rank) -> Option<Refusal> {
         let objection = self.neighbours.as_ref()?.violated_constraint(member, self.nodes.place(rank))?;
         Some(match objection {
@@ -161,15 +164,16 @@ impl<'a> Occupancy<'a> {
         })
     }
 
-    /// Returns the inter-pod counter that makes the node with this rank, and all nodes of its [cell](Self::cells), infeasible for a member;
-    /// `None` if none does. As long as the [state](Self::counter_state) of the counter is unchanged, placing further members does not make
-    /// them feasible.
+    /// Returns the inter-pod counter (the counted pods of one spread or affinity rule) that makes the node with this rank (its index in the
+    /// list of nodes), and all nodes of its [cell](Self::cells) (the nodes in the same topology domains), infeasible for a member; `None`
+    /// if none does. As long as the [state](Self::counter_state) of the counter is unchanged, placing further members does not make them
+    /// feasible.
     pub(crate) fn rejecting_counter(&self, member: PodIndex, rank: Rank) -> Option<RejectingCounter> {
         self.neighbours.as_ref()?.rejecting_counter(member, self.nodes.place(rank))
     }
 
-    /// Returns the state of an inter-pod counter, to be compared with a later one: if it changed, the members that the counter rejected may
-    /// fit. `None` if `counter` is `None`, or without inter-pod constraints.
+    /// Returns the state of an inter-pod counter (the counted pods of one spread or affinity rule), to be compared with a later one: if it
+    /// changed, the members that the counter rejected may fit. `None` if `counter` is `None`, or without inter-pod constraints.
     pub(crate) fn counter_state(&self, counter: RejectingCounter) -> Option<CounterState> {
         self.neighbours.as_ref()?.counter_state(counter)
     }
@@ -185,9 +189,9 @@ impl<'a> Occupancy<'a> {
         self.neighbours.as_ref().is_some_and(|neighbours| neighbours.matters_on_other_nodes(self.cluster, index))
     }
 
-    /// Returns the anti-affinity counters of the placed members, each with the topology domain of the member's node: one more pod counted
-    /// there would make that member infeasible. `placed` has the members with the ranks of their nodes. The result is for
-    /// [`Self::leave_in_place`].
+    /// Returns, for the placed members, which anti-affinity rules apply to them in which topology domain: the number of the rule's counter
+    /// (the pods that it counts), and the domain of the member's node. One more pod counted there would make that member infeasible.
+    /// `placed` has the members with the ranks (indexes in the list of nodes) of their nodes. The result is for [`Self::leave_in_place`].
     pub(crate) fn anti_affinity_counters(&self, placed: &[(PodIndex, Rank)]) -> BTreeSet<(usize, u32)> {
         let places = placed.iter().map(|(member, rank)| (*member, self.nodes.place(*rank)));
         self.neighbours.as_ref().map_or_else(BTreeSet::new, |neighbours| neighbours.anti_affinity_counters(places))
@@ -223,8 +227,9 @@ impl<'a> Occupancy<'a> {
             && !self.neighbours.as_ref().is_some_and(|neighbours| neighbours.is_constrained(member))
     }
 
-    /// Returns how many pods like this one fit, by free amounts alone, on the node with this rank if the pods there for which `gone`
-    /// returns true are removed; at most `limit`. Correct only for a pod for which [`Self::needs_only_amounts`] is true.
+    /// Returns how many pods like this one fit, by free amounts alone, on the node with this rank (its index in the list of nodes) if the
+    /// pods there for which `gone` returns true are removed; at most `limit`. Correct only for a pod for which [`Self::needs_only_amounts`]
+    /// is true.
     pub(crate) fn capacity_without(
         &self,
         pod: &Pod,
@@ -242,22 +247,24 @@ impl<'a> Occupancy<'a> {
         resources::how_many(&pod.requests, free.as_deref().unwrap_or(self.free.row(node)), limit)
     }
 
-    /// Returns the free amounts of the node with this rank, indexed by [`ResourceId`]; below 0 if more is used than the node has.
+    /// Returns the free amounts of the node with this rank (its index in the list of nodes), indexed by [`ResourceId`]; below 0 if more is
+    /// used than the node has.
     pub(crate) fn free(&self, rank: Rank) -> &[i128] {
         self.free.row(self.nodes.index(rank))
     }
 
-    /// Puts a pod on the node with this rank, without a check whether it fits there.
+    /// Puts a pod on the node with this rank (its index in the list of nodes), without a check whether it fits there.
     pub(crate) fn add(&mut self, index: PodIndex, rank: Rank) {
         self.change(index, self.nodes.index(rank), true);
     }
 
-    /// Removes a pod from the node with this rank, to which it is bound or on which it was placed.
+    /// Removes a pod from the node with this rank (its index in the list of nodes), to which it is bound or on which it was placed.
     pub(crate) fn remove(&mut self, index: PodIndex, rank: Rank) {
         self.change(index, self.nodes.index(rank), false);
     }
 
-    /// Returns the rank of the node that a pod is bound to; `None` if it has no node, or that node is not in the list.
+    /// Returns the rank (index in the list of nodes) of the node that a pod is bound to; `None` if it has no node, or that node is not in
+    /// the list.
     pub(crate) fn rank_of(&self, index: PodIndex) -> Option<Rank> {
         self.nodes.rank(self.cluster.row(index).node?)
     }
@@ -281,14 +288,15 @@ impl<'a> Occupancy<'a> {
         }
     }
 
-    /// Returns why a member does not fit on the node with this rank beside the pods that are present; `None` if it fits. Runs only the
-    /// filters that depend on other pods: resources, host ports, claims for one pod, and inter-pod constraints.
+    /// Returns why a member does not fit on the node with this rank (its index in the list of nodes) beside the pods that are present;
+    /// `None` if it fits. Runs only the filters that depend on other pods: resources, host ports, claims for one pod, and inter-pod
+    /// constraints.
     pub(crate) fn refuse(&self, member: PodIndex, rank: Rank) -> Option<Refusal> {
         self.refuse_here(member, rank).or_else(|| self.violated_constraint(member, rank))
     }
 
-    /// Returns why a member does not fit on the node with this rank beside the pods on that node; `None` if it fits. Runs only the filters
-    /// for resources, host ports and claims for one pod, without inter-pod constraints.
+    /// Returns why a member does not fit on the node with this rank (its index in the list of nodes) beside the pods on that node; `None`
+    /// if it fits. Runs only the filters for resources, host ports and claims for one pod, without inter-pod constraints.
     pub(crate) fn refuse_here(&self, member: PodIndex, rank: Rank) -> Option<Refusal> {
         let pod = self.cluster.pod_at(member)?;
         if let Some(id) = resources::lacking(&pod.requests, self.free(rank)) {
@@ -297,8 +305,8 @@ impl<'a> Occupancy<'a> {
         self.conflict(None, pod, rank)
     }
 
-    /// Returns why a pod that is present on the node with this rank, other than `itself`, excludes `pod`: by a host port, or by a claim
-    /// that only one pod may use. `None` if none does.
+    /// Returns why a pod that is present on the node with this rank (its index in the list of nodes), other than `itself`, excludes `pod`:
+    /// by a host port, or by a claim that only one pod may use. `None` if none does.
     fn conflict(&self, itself: Option<PodIndex>, pod: &Pod, rank: Rank) -> Option<Refusal> {
         if pod.constraints.exclusive.is_empty() {
             return None;
@@ -308,14 +316,14 @@ impl<'a> Occupancy<'a> {
         others.find_map(|other| exclusive::conflict(pod, self.cluster.pod_at(*other)?))
     }
 
-    /// Returns the requested resources of which the node with this rank has too little free for a pod.
+    /// Returns the requested resources of which the node with this rank (its index in the list of nodes) has too little free for a pod.
     pub(crate) fn lacks(&self, pod: &Pod, rank: Rank) -> Vec<ResourceId> {
         let free = self.free(rank);
         pod.requests.iter().filter(|(id, amount)| free[usize::from(*id)] < *amount).map(|(id, _)| id).collect()
     }
 
-    /// Returns how many members like this one fit on the node with this rank, at most `limit`, without inter-pod constraints. A member with
-    /// a host port, a claim for one pod, or anti-affinity counts at most once.
+    /// Returns how many members like this one fit on the node with this rank (its index in the list of nodes), at most `limit`, without
+    /// inter-pod constraints. A member with a host port, a claim for one pod, or anti-affinity counts at most once.
     pub(crate) fn capacity_here(&self, member: PodIndex, rank: Rank, limit: usize) -> usize {
         let Some(pod) = self.cluster.pod_at(member) else { return 0 };
         if !pod.constraints.exclusive.is_empty() || !pod.constraints.anti_affinity.is_empty() {
@@ -347,8 +355,8 @@ impl<'a> Occupancy<'a> {
         self.check_in_order(placed, |_, _, _| {})
     }
 
-    /// Returns the slack of the members' spread constraints if inter-pod constraints admit the placed members, as [`Self::holds_around`]
-    /// checks; `None` if they do not, or if there are no inter-pod constraints.
+    /// Returns the slack of the placed members' spread constraints: how many more pods a topology domain may get before one is violated.
+    /// `None` if inter-pod constraints do not admit the members, as [`Self::holds_around`] checks, or if there are no such constraints.
     pub(crate) fn slack_around(&mut self, placed: &[(PodIndex, Rank)]) -> Option<Slack> {
         let mut slack = self.neighbours.as_ref()?.slack();
         let holds =
@@ -356,8 +364,9 @@ impl<'a> Occupancy<'a> {
         holds.then_some(slack)
     }
 
-    /// Updates the slack of the placed members' spread constraints after these bound pods were put back on their nodes (`come`), or removed
-    /// again. Returns whether all of these constraints still hold; `None` if the members must be placed again to find that out.
+    /// Updates the slack of the placed members' spread constraints (how many more pods a topology domain may get) after these bound pods
+    /// were put back on their nodes (`come`), or removed again. Returns whether all of these constraints still hold; `None` if the members
+    /// must be placed again to find that out.
     pub(crate) fn shift_slack(&self, slack: &mut Slack, pods: &[PodIndex], come: bool) -> Option<bool> {
         let (cluster, neighbours) = (self.cluster, self.neighbours.as_ref()?);
         let mut sure = true;
@@ -371,9 +380,10 @@ impl<'a> Occupancy<'a> {
         sure.then_some(holds)
     }
 
-    /// Removes the placed members from the inter-pod counters and adds them again one by one, in the order of `placed`. Returns true if the
-    /// inter-pod constraints admit each of them at its turn; up to the first one that is not admitted, `each` is called with the counters
-    /// before the member is added, the member, and the position of its node among all nodes.
+    /// Removes the placed members from the inter-pod counters (each has the counted pods of one spread or affinity rule) and adds them
+    /// again one by one, in the order of `placed`. Returns true if the inter-pod constraints admit each of them at its turn; up to the
+    /// first one that is not admitted, `each` is called with the counters before the member is added, the member, and the position of its
+    /// node among all nodes.
     fn check_in_order(
         &mut self,
         placed: &[(PodIndex, Rank)],

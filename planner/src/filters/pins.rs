@@ -19,8 +19,9 @@ impl<'a> NodesByLabel<'a> {
         Self { cluster, nodes, by_key: BTreeMap::new() }
     }
 
-    /// Returns the ranks of some nodes, ascending: all nodes that the node selector, node affinity and volumes of these constraints allow
-    /// are among them, and possibly others. `None` if these do not restrict the nodes in a way that the index can find.
+    /// Returns the ranks (indexes in the list of nodes) of some nodes, ascending: all nodes that the node selector, node affinity and
+    /// volumes of these constraints allow are among them, and possibly others. `None` if these do not restrict the nodes in a way that the
+    /// index can find.
     pub(crate) fn allowed_by(&mut self, constraints: &Constraints) -> Option<Vec<Rank>> {
         let mut fewest: Option<Vec<Rank>> = None;
         let mut note = |found: Option<Vec<Rank>>| {
@@ -39,8 +40,8 @@ impl<'a> NodesByLabel<'a> {
         fewest
     }
 
-    /// Returns the ranks of nodes, ascending, among which are all that match any of these node selector terms; `None` if a term has no `In`
-    /// requirement, and may match any node.
+    /// Returns the ranks (indexes in the list of nodes) of nodes, ascending, among which are all that match any of these node selector
+    /// terms; `None` if a term has no `In` requirement, and may match any node.
     fn of_terms(&mut self, terms: &[NodeTerm]) -> Option<Vec<Rank>> {
         let mut all = Vec::new();
         for term in terms {
@@ -61,12 +62,13 @@ impl<'a> NodesByLabel<'a> {
         Some(all)
     }
 
-    /// Returns the rank of the node with this name; `None` if the list has no such node.
+    /// Returns the rank (index in the list of nodes) of the node with this name; `None` if the list has no such node.
     fn named(&self, name: &str) -> Option<Rank> {
         self.nodes.rank(self.cluster.node_index(name)?)
     }
 
-    /// Returns the ranks of the nodes with this value of the label `key`, ascending. The label key is indexed at the first call.
+    /// Returns the ranks (indexes in the list of nodes) of the nodes with this value of the label `key`, ascending. The label key is
+    /// indexed at the first call.
     fn with_value(&mut self, key: &str, value: &str) -> &[Rank] {
         let nodes = self.nodes;
         let by_value = self.by_key.entry(key.to_owned()).or_insert_with(|| {

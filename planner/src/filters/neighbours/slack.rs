@@ -34,13 +34,14 @@ impl Slack {
 }
 
 impl InterPodCounters<'_> {
-    /// Returns the slack of no members, to which [`Self::note_slack`] adds each member.
+    /// Returns the slack (how many more pods a domain may get before a spread constraint is violated) without any member;
+    /// [`Self::note_slack`] adds each member.
     pub(in crate::filters) fn slack(&self) -> Slack {
         Slack { left: vec![LeastSlack::new(); self.counts.len()], moved: Vec::new() }
     }
 
-    /// Adds the slack of a member's spread constraints to `slack`. The member is about to be placed on the node at the position `place`
-    /// among all nodes, which is feasible for it and on which it is not counted yet.
+    /// Adds a member's spread constraints to `slack`: how many more pods a domain may get before one of them is violated. The member is
+    /// about to be placed on the node at the position `place` among all nodes, which is feasible for it and on which it is not counted yet.
     pub(in crate::filters) fn note_slack(&self, slack: &mut Slack, member: PodIndex, place: Rank) {
         let looker = self.rules.members.get(&member).and_then(|class| self.rules.constraints_by_class[*class].as_ref());
         for (counter, skew, min_domains, itself) in looker.into_iter().flat_map(|looker| &looker.spread) {
@@ -65,9 +66,9 @@ impl InterPodCounters<'_> {
         }
     }
 
-    /// Updates the slack after the pod `index` was put on the node at the position `place` among all nodes (`comes`), or removed from it.
-    /// Returns true if [`Slack::holds`] then says whether the placed members remain feasible; false if they must be placed again to find
-    /// that out.
+    /// Updates the slack (how many more pods a domain may get before a member's spread constraint is violated) after the pod `index` was
+    /// put on the node at the position `place` among all nodes (`comes`), or removed from it. Returns true if [`Slack::holds`] then says
+    /// whether the placed members remain feasible; false if they must be placed again to find that out.
     pub(in crate::filters) fn shift_slack(
         &self,
         slack: &mut Slack,
@@ -102,8 +103,9 @@ impl InterPodCounters<'_> {
         sure
     }
 
-    /// Returns the number of the domain in which a node is, and how many domains there are, for the topology key of a counter (an index in
-    /// [`Rules::rules`](super::Rules)); `None` if the node does not have the label. `place` is the position of the node among all nodes.
+    /// Returns the number of the topology domain in which a node is, and how many domains there are, for the topology key of a counter: an
+    /// index in [`Rules::rules`](super::Rules). `None` if the node does not have the label. `place` is the position of the node among all
+    /// nodes.
     fn domain(&self, counter: usize, place: Rank) -> Option<(usize, usize)> {
         let key = &self.rules.keys[self.rules.rules[counter].key];
         let domain: DomainNumber = key.of[place];
