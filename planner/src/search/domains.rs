@@ -6,8 +6,9 @@ use crate::model::{Cluster, ResourceId, UnitRef};
 use crate::problem::{Demand, InFlight};
 use std::collections::BTreeMap;
 
-/// Returns a lower bound on the cost of every plan that places the needed members of a demand on the nodes with these `ranks`. `ceiling` is
-/// the bound for the highest priority of a victim: no plan with as few budget violations as possible has a lower one.
+/// Returns a lower bound on the cost of every plan that places the needed members of a demand on the nodes with these `ranks` (indexes in
+/// the list of nodes). `ceiling` is the bound for the highest priority of a victim: no plan with as few budget violations as possible has a
+/// lower one.
 pub(crate) fn lower_bound(
     cluster: &Cluster,
     nodes: &Nodes<'_>,
@@ -66,8 +67,8 @@ const EXACT: i128 = 1 << 62;
 const LOW_BITS: u32 = 60;
 
 /// Returns a lower bound on the weight of units that together free `missing` of a resource: the weight if fractions of units could be
-/// evicted, those that free most for their weight first. `offers` has for each unit its weight and the amount that it frees. 0 if nothing
-/// is missing; the weight of all units that free some if even all of them do not suffice.
+/// evicted, those that free most for their weight first. `offers` has for each unit (a single pod or a whole group) its weight and the
+/// amount that it frees. 0 if nothing is missing; the weight of all units that free some if even all of them do not suffice.
 pub(crate) fn least_weight_to_free(mut missing: i128, offers: impl Iterator<Item = (u64, i128)>) -> u64 {
     if missing <= 0 {
         return 0;

@@ -36,9 +36,9 @@ struct FirstFit<'e, 'a> {
 }
 
 /// Places the members of a demand, one class after the other, each member on the first node by name where it fits in `occupancy`. Returns
-/// the placed members with the ranks of their nodes; `None` if fewer than the needed number fit. Each node that a class can use takes one
-/// look from `effort`, and each further evaluation of inter-pod constraints another one; if the effort does not suffice, that is
-/// [recorded](Effort::exhaust).
+/// the placed members with the ranks (indexes in the list of nodes) of their nodes; `None` if fewer than the needed number fit. From
+/// `effort` it takes one look (a check of a node) for each node that a class can use, and another one for each further evaluation of
+/// inter-pod constraints; if the effort does not suffice, that is [recorded](Effort::exhaust).
 pub(crate) fn first_fit<'a>(
     cluster: &'a Cluster,
     nodes: &'a Nodes<'a>,
@@ -129,8 +129,8 @@ impl FirstFit<'_, '_> {
         }
     }
 
-    /// Returns true if the node with this rank passes the filters that do not depend on other pods, for members of this class. The result
-    /// is kept for all classes with the same constraints.
+    /// Returns true if the node with this rank (its index in the list of nodes) passes the filters that do not depend on other pods, for
+    /// members of this class. The result is kept for all classes with the same constraints.
     fn is_suitable(&mut self, kind: &Kind<'_>, rank: Rank) -> bool {
         let known = &mut self.suits[kind.constraints];
         if known.is_empty() {

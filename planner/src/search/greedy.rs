@@ -25,9 +25,9 @@ pub(crate) struct GreedyPlacement<'a> {
     pub(crate) occupancy: Occupancy<'a>,
 }
 
-/// Places as many of the wanted members as it can in `occupancy`, and evicts only units for which `available`, by index of the unit, is
-/// true. Members with large requests are placed first; if some do not fit, or not all members are wanted, the placement of small ones first
-/// is tried as well.
+/// Places as many of the wanted members as it can in `occupancy`, and evicts only units for which `available`, by index of the unit (a
+/// single pod or a whole group), is true. Members with large requests are placed first; if some do not fit, or not all members are wanted,
+/// the placement of small ones first is tried as well.
 pub(crate) fn place<'a>(problem: &Problem<'a>, occupancy: &Occupancy<'a>, available: &[bool]) -> GreedyPlacement<'a> {
     place_up_to(problem, occupancy, available, problem.demand.wanted)
 }
@@ -42,9 +42,9 @@ pub(crate) fn fill_up_to<'a>(problem: &Problem<'a>, occupancy: &Occupancy<'a>, m
     place_up_to(problem, occupancy, &vec![false; problem.potential.units.len()], most)
 }
 
-/// Places at most `most` members in `occupancy`, and evicts only units for which `available`, by index of the unit, is true. Members with
-/// large requests are placed first; if that is not enough, small ones first as well. Of the two placements, the one with more members is
-/// returned; of equally many, if not all members are to be placed, the one of lower cost.
+/// Places at most `most` members in `occupancy`, and evicts only units for which `available`, by index of the unit (a single pod or a whole
+/// group), is true. Members with large requests are placed first; if that is not enough, small ones first as well. Of the two placements,
+/// the one with more members is returned; of equally many, if not all members are to be placed, the one of lower cost.
 fn place_up_to<'a>(
     problem: &Problem<'a>,
     occupancy: &Occupancy<'a>,
@@ -106,7 +106,7 @@ struct GreedySearch<'p, 'a> {
 
 impl<'p, 'a> GreedySearch<'p, 'a> {
     /// Continues `layout` with members of these classes, one class after the other, until `most` members are placed or no more fit.
-    /// `available` says by index of a unit whether it may be evicted. Returns the continued placement.
+    /// `available` says by index of a unit (a single pod or a whole group) whether it may be evicted. Returns the continued placement.
     fn run(
         problem: &'p Problem<'a>,
         layout: GreedyPlacement<'a>,
@@ -122,7 +122,8 @@ impl<'p, 'a> GreedySearch<'p, 'a> {
         search.layout
     }
 
-    /// Places the members of one class: on free capacity first, then by evicting the victim sets with the lowest prices.
+    /// Places the members of one class: on free capacity first, then by evicting the victim sets (units evicted together so that more
+    /// members fit) with the lowest prices.
     fn place_class(&mut self, class: &'p MemberClass) {
         let placed: BTreeSet<PodIndex> = self.layout.placed.iter().map(|(pod, _)| *pod).collect();
         let left = self.most.saturating_sub(placed.len());
@@ -161,7 +162,8 @@ impl<'p, 'a> GreedySearch<'p, 'a> {
     }
 
     /// Returns the preferred node with free capacity (first those without leaving pods, then the one with capacity for the fewest further
-    /// members) in a cell to which inter-pod constraints admit the member. `None` if there is none, or no effort is left.
+    /// members) in a cell (nodes in the same topology domains) to which inter-pod constraints admit the member. `None` if there is none, or
+    /// no effort is left.
     fn tightest(&self, candidates: &mut Candidates, member: PodIndex) -> Option<Rank> {
         loop {
             let rank = candidates.tightest()?;
@@ -171,8 +173,8 @@ impl<'p, 'a> GreedySearch<'p, 'a> {
         }
     }
 
-    /// Returns whether inter-pod constraints admit a member to the cell of the node with this rank, and closes the cell in `candidates` if
-    /// they do not; `None` if no effort is left.
+    /// Returns whether inter-pod constraints admit a member to the cell (nodes in the same topology domains) of the node with this rank
+    /// (its index in the list of nodes), and closes the cell in `candidates` if they do not; `None` if no effort is left.
     fn admits(&self, candidates: &mut Candidates, member: PodIndex, rank: Rank) -> Option<bool> {
         let occupancy = &self.layout.occupancy;
         if !occupancy.has_inter_pod_constraints() {
@@ -186,8 +188,9 @@ impl<'p, 'a> GreedySearch<'p, 'a> {
         Some(false)
     }
 
-    /// Returns the victim set with the lowest price on any node for one more of the `remaining` members of this class; `None` if there is
-    /// none. The prices in `candidates` may be too low, so the lowest one is computed again before it is returned.
+    /// Returns the victim set (units evicted together so that more members fit) with the lowest price on any node for one more of the
+    /// `remaining` members of this class; `None` if there is none. The prices in `candidates` may be too low, so the lowest one is computed
+    /// again before it is returned.
     fn cheapest(&mut self, candidates: &mut Candidates, class: &'p MemberClass, remaining: usize) -> Option<VictimSet> {
         let member = *class.members.first().filter(|_| self.any_available)?;
         while let Some(price) = candidates.cheapest() {
@@ -204,16 +207,17 @@ impl<'p, 'a> GreedySearch<'p, 'a> {
         None
     }
 
-    /// Returns the victim set with the lowest price for one more of the `remaining` members of this class on the node with this rank;
-    /// `None` if no permitted evictions suffice.
+    /// Returns the victim set (units evicted together so that more members fit) with the lowest price for one more of the `remaining`
+    /// members of this class on the node with this rank (its index in the list of nodes); `None` if no permitted evictions suffice.
     fn victims_on(&mut self, class: &'p MemberClass, rank: Rank, remaining: usize) -> Option<VictimSet> {
         let member = *class.members.first()?;
         let sets = VictimSets { problem: self.problem, class, member, available: &self.available };
         sets.cheapest(&mut self.layout.occupancy, &self.tally, rank, remaining)
     }
 
-    /// Returns the victim set with the lowest price after whose eviction inter-pod constraints admit one of the `remaining` members of this
-    /// class to a cell that they exclude now; `None` if there is none.
+    /// Returns the victim set (units evicted together so that more members fit) with the lowest price after whose eviction inter-pod
+    /// constraints admit one of the `remaining` members of this class to a cell (nodes in the same topology domains) that they exclude now;
+    /// `None` if there is none.
     fn cheapest_unblocking(
         &mut self,
         candidates: &Candidates,
@@ -253,8 +257,9 @@ impl<'p, 'a> GreedySearch<'p, 'a> {
         best
     }
 
-    /// Returns which of these units must be evicted so that inter-pod constraints admit a member to the cell of the node with this rank.
-    /// `None` if the member is admitted already, or is not admitted even without all of these units.
+    /// Returns which of these units must be evicted so that inter-pod constraints admit a member to the cell (nodes in the same topology
+    /// domains) of the node with this rank (its index in the list of nodes). `None` if the member is admitted already, or is not admitted
+    /// even without all of these units.
     fn needed_to_enter(&mut self, member: PodIndex, rank: Rank, units: &[UnitIndex]) -> Option<Vec<UnitIndex>> {
         let (occupancy, potential) = (&mut self.layout.occupancy, &self.problem.potential);
         self.problem.effort.take(units.iter().map(|unit| 2 * potential.units[*unit].pods.len()).sum());
@@ -273,8 +278,8 @@ impl<'p, 'a> GreedySearch<'p, 'a> {
         (!needed.is_empty()).then_some(needed)
     }
 
-    /// Removes the units of a victim set from the occupancy, and computes the candidates on the nodes where they ran again. `remaining`
-    /// members of this class are not placed yet.
+    /// Removes the units of a victim set (units evicted together so that more members fit) from the occupancy, and computes the candidates
+    /// on the nodes where they ran again. `remaining` members of this class are not placed yet.
     fn evict_set(&mut self, candidates: &mut Candidates, class: &'p MemberClass, set: &VictimSet, remaining: usize) {
         let mut touched = Vec::new();
         for number in &set.units {
@@ -293,8 +298,9 @@ impl<'p, 'a> GreedySearch<'p, 'a> {
         }
     }
 
-    /// Computes the candidate on the node with this rank again: how many more members of this class fit, or the lowest price of a victim
-    /// set if none fits. `remaining` members are not placed yet.
+    /// Computes the candidate on the node with this rank (its index in the list of nodes) again: how many more members of this class fit,
+    /// or the lowest price of a victim set (units evicted together so that more members fit) if none fits. `remaining` members are not
+    /// placed yet.
     fn refresh(&mut self, candidates: &mut Candidates, class: &'p MemberClass, rank: Rank, remaining: usize) {
         self.problem.effort.take(1);
         let capacity = match class.members.first() {
@@ -351,8 +357,8 @@ struct Cell {
 }
 
 impl Candidates {
-    /// Creates the candidates for one class of members on this number of nodes: all cells are open, and no node has free capacity or a
-    /// price yet.
+    /// Creates the candidates for one class of members on this number of nodes: all cells (nodes in the same topology domains) are open,
+    /// and no node has free capacity or a price yet.
     fn new(occupancy: &Occupancy<'_>, nodes: usize) -> Self {
         let cell_of: Vec<usize> = (0..nodes).map(|rank| occupancy.cell(rank)).collect();
         let mut cells: Vec<Cell> = (0..occupancy.cells()).map(|_| Cell::default()).collect();
@@ -363,7 +369,8 @@ impl Candidates {
         Self { cells, cell_of, entries: vec![None; nodes], tightest_of_cells, cheapest_of_cells, closed }
     }
 
-    /// Sets how many more members fit on the node with this rank (`capacity`). `vacating` says that a pod is leaving the node.
+    /// Sets how many more members fit on the node with this rank (its index in the list of nodes) (`capacity`). `vacating` says that a pod
+    /// is leaving the node.
     fn set_capacity(&mut self, rank: Rank, vacating: bool, capacity: usize) {
         let number = self.cell_of[rank];
         let spare = &mut self.cells[number].spare;
@@ -378,7 +385,8 @@ impl Candidates {
         self.update_lists(number);
     }
 
-    /// Updates the lists of the tightest nodes and of the lowest prices after the cell with this number changed.
+    /// Updates the lists of the tightest nodes and of the lowest prices after the cell (nodes in the same topology domains) with this
+    /// number changed.
     fn update_lists(&mut self, number: usize) {
         let cell = &mut self.cells[number];
         let now = match cell.closed {
@@ -396,51 +404,55 @@ impl Candidates {
         }
     }
 
-    /// Returns the preferred node with free capacity in any open cell: one without leaving pods, and then with capacity for the fewest
-    /// further members. `None` if there is none.
+    /// Returns the preferred node with free capacity in any open cell (nodes in the same topology domains): one without leaving pods, and
+    /// then with capacity for the fewest further members. `None` if there is none.
     fn tightest(&self) -> Option<Rank> {
         self.tightest_of_cells.first().map(|(_, _, rank)| *rank)
     }
 
-    /// Returns the lowest price of a victim set in any open cell; `None` if there is none.
+    /// Returns the lowest price of a victim set (units evicted together so that more members fit) in any open cell (nodes in the same
+    /// topology domains); `None` if there is none.
     fn cheapest(&self) -> Option<SetPrice> {
         self.cheapest_of_cells.first().copied()
     }
 
-    /// Adds the price of a victim set to the cell of its node.
+    /// Adds the price of a victim set (units evicted together so that more members fit) to the cell (nodes in the same topology domains) of
+    /// its node.
     fn add_price(&mut self, price: SetPrice) {
         let number = self.cell_of[price.rank];
         self.cells[number].prices.push(Reverse(price));
         self.update_lists(number);
     }
 
-    /// Removes the lowest price of a victim set from the cell that contains the node with this rank.
+    /// Removes the lowest price of a victim set (units evicted together so that more members fit) from the cell (nodes in the same topology
+    /// domains) that contains the node with this rank (its index in the list of nodes).
     fn remove_lowest_price(&mut self, rank: Rank) {
         let number = self.cell_of[rank];
         self.cells[number].prices.pop();
         self.update_lists(number);
     }
 
-    /// Closes the cell with this number: none of its nodes is a candidate until the state of `counter`, the inter-pod counter that rejects
-    /// the members, differs from `state`.
+    /// Closes the cell (nodes in the same topology domains) with this number: none of its nodes is a candidate until the state of
+    /// `counter`, the inter-pod counter (the counted pods of one spread or affinity rule) that rejects the members, differs from `state`.
     fn close_cell(&mut self, number: usize, counter: RejectingCounter, state: Option<CounterState>) {
         self.cells[number].closed = true;
         self.closed.entry(counter).or_insert_with(|| (state, Vec::new())).1.push(number);
         self.update_lists(number);
     }
 
-    /// Opens the closed cells again whose counter has changed its state in `occupancy`, because members were placed.
+    /// Opens the closed cells (nodes in the same topology domains) again whose counter (the counted pods of one spread or affinity rule)
+    /// has changed its state in `occupancy`, because members were placed.
     fn reopen_changed(&mut self, occupancy: &Occupancy<'_>) {
         self.reopen_where(|counter, state| occupancy.counter_state(counter) != state);
     }
 
-    /// Opens all closed cells again, because pods were removed: their nodes are candidates again.
+    /// Opens all closed cells (nodes in the same topology domains) again, because pods were removed: their nodes are candidates again.
     fn reopen_all(&mut self) {
         self.reopen_where(|_, _| true);
     }
 
-    /// Opens those closed cells again for which `changed` returns true, given the counter that rejected the members and its state when the
-    /// cell was closed.
+    /// Opens those closed cells (nodes in the same topology domains) again for which `changed` returns true, given the counter (the counted
+    /// pods of one spread or affinity rule) that rejected the members and its state when the cell was closed.
     fn reopen_where(&mut self, changed: impl Fn(RejectingCounter, Option<CounterState>) -> bool) {
         let mut reopened = Vec::new();
         self.closed.retain(|counter, (state, cells)| {

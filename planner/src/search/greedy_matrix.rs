@@ -51,9 +51,9 @@ struct Scratch {
     frees: Vec<usize>,
 }
 
-/// Places the members, with the `available` units (by index in the problem) as potential victims, and reprieves as many of the evicted
-/// units as it can. `matrix` has all units and all usable nodes of the problem, and no unit is removed from it before; it is unchanged
-/// afterwards. `trace` has the sentences that explain the steps before, to which this one is added.
+/// Places the members, with the units (single pods or whole groups) for which `available`, by index in the problem, is true as potential
+/// victims, and reprieves as many of the evicted units as it can. `matrix` has all units and all usable nodes of the problem, and no unit
+/// is removed from it before; it is unchanged afterwards. `trace` explains the steps before in sentences; one about this step is added.
 pub(crate) fn find(problem: &Problem<'_>, matrix: &mut Matrix, available: &[bool], mut trace: Vec<String>) -> Found {
     let mut sorted: Vec<usize> = (0..matrix.units.len()).collect();
     sorted.sort_by(|a, b| problem.potential.compare(matrix.units[*a].number, matrix.units[*b].number));
@@ -93,8 +93,8 @@ impl GangPlacement<'_, '_> {
         self.problem.demand.wanted - self.placed.len()
     }
 
-    /// Places the members on free capacity, and then by evicting the victim sets with the lowest prices one after the other, until the
-    /// wanted number is placed or no victim set is left.
+    /// Places the members on free capacity, and then by evicting the victim sets (units evicted together so that more members fit) with the
+    /// lowest prices one after the other, until the wanted number is placed or no victim set is left.
     fn place(&mut self) {
         let all: Vec<usize> = (0..self.used.len()).collect();
         self.fill(&all);
@@ -117,7 +117,7 @@ impl GangPlacement<'_, '_> {
     }
 
     /// Places members on free capacity of these nodes (indexes in the matrix), the tightest first; if wanted members remain, then computes
-    /// for each of these nodes the cheapest victim set for one more member.
+    /// for each of these nodes the cheapest victim set (units evicted together so that more members fit) for one more member.
     fn fill(&mut self, nodes: &[usize]) {
         let (problem, open) = (self.problem, nodes.iter().copied());
         self.matrix.fill(problem, open, problem.demand.wanted, &mut self.placed, &mut self.used);
@@ -130,15 +130,16 @@ impl GangPlacement<'_, '_> {
         }
     }
 
-    /// Records `clearing` as the cheapest victim set of its node, with the number of victim sets evicted until now.
+    /// Records `clearing` as the cheapest victim set (units evicted together so that more members fit) of its node, with the number of
+    /// victim sets evicted until now.
     fn note(&mut self, clearing: PricedSet) {
         self.prices.push(Reverse(clearing.0));
         let node = clearing.0.rank;
         self.noted[node] = Some((clearing, self.cleared));
     }
 
-    /// Removes and returns the victim set with the lowest price on any node; `None` if there is none. A recorded price may be too low, so
-    /// it is computed again unless nothing changed for its units.
+    /// Removes and returns the victim set (units evicted together so that more members fit) with the lowest price on any node; `None` if
+    /// there is none. A recorded price may be too low, so it is computed again unless nothing changed for its units.
     fn cheapest(&mut self) -> Option<PricedSet> {
         while let Some(Reverse(price)) = self.prices.pop() {
             let noted = self.noted[price.rank].take();
@@ -156,8 +157,9 @@ impl GangPlacement<'_, '_> {
         None
     }
 
-    /// Returns true if the price of a victim set, recorded after `noted` victim sets had been evicted, is still right: none of the nodes of
-    /// its units has changed since, and enough members remain to use all capacity that it frees.
+    /// Returns true if the price of a victim set (units evicted together so that more members fit), recorded after `noted` victim sets had
+    /// been evicted, is still right: none of the nodes of its units has changed since, and enough members remain to use all capacity that
+    /// it frees.
     fn is_unchanged(&self, (price, units): &PricedSet, noted: usize) -> bool {
         let mut nodes = units.iter().flat_map(|unit| self.matrix.frees(*unit)).map(|(node, _)| node);
         price.gains_at_most(self.remaining()) && nodes.all(|node| self.changed[node] <= noted)

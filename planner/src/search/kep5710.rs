@@ -50,8 +50,9 @@ fn search_nodes(problem: &Problem<'_>, occupancy: &Occupancy<'_>) -> Option<Foun
     Some(Found { placed: vec![(member, rank)], victims, cost, trace, least: CostBound::default() })
 }
 
-/// Returns the victims among `units` for a pod on the node with this rank: those that cannot be reprieved. `None` if the pod does not fit
-/// even without all of `units`. `near` has for each unit those of its pods that matter for this node. `occupancy` is unchanged afterwards.
+/// Returns the victims among `units` for a pod on the node with this rank (its index in the list of nodes): those that cannot be reprieved.
+/// `None` if the pod does not fit even without all of `units`. `near` has for each unit (a single pod or a whole group) those of its pods
+/// that matter for this node. `occupancy` is unchanged afterwards.
 fn victims_on(
     problem: &Problem<'_>,
     occupancy: &mut Occupancy<'_>,
@@ -207,8 +208,8 @@ fn place_after_all_evictions<'a>(
 }
 
 /// Step 6: excludes units whose eviction would violate a budget as victims, as far as `most` members still fit. Returns by index of a unit
-/// whether it may still be evicted, and the set of units that may be evicted although that violates a budget. `trace` gets a sentence about
-/// this.
+/// (a single pod or a whole group) whether it may still be evicted, and the set of units that may be evicted although that violates a
+/// budget. `trace` gets a sentence about this.
 fn exclude_violating_units(
     problem: &Problem<'_>,
     occupancy: &Occupancy<'_>,
@@ -254,8 +255,8 @@ fn exclude_violating_units(
 }
 
 /// Step 7: finds the lowest priority such that `most` members fit if no unit above it is evicted, by binary search over the priorities of
-/// the available units. Returns by index of a unit whether it may still be evicted: none above that priority except those of `forced`,
-/// which the ceiling does not concern. `trace` gets a sentence about this.
+/// the available units. Returns by index of a unit (a single pod or a whole group) whether it may still be evicted: none above that
+/// priority except those of `forced`, which the ceiling does not concern. `trace` gets a sentence about this.
 fn lowest_ceiling(
     problem: &Problem<'_>,
     occupancy: &Occupancy<'_>,

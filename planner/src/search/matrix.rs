@@ -106,9 +106,9 @@ impl Matrix {
         Some(matrix)
     }
 
-    /// Adds a unit of the problem (`number`) with what it frees on each node; a unit without pods on nodes of the matrix is left out.
-    /// `local` has by rank the index of the node in the matrix, `asked` the resources that a member requests. `None` if an amount is too
-    /// large.
+    /// Adds a unit (a single pod or a whole group) of the problem, `number`, with what it frees on each node; if it has no pods on nodes of
+    /// the matrix, it is left out. `local` has by rank of a node its index in the matrix, `asked` the resources that a member requests.
+    /// `None` if an amount is too large.
     fn add_unit(
         &mut self,
         problem: &Problem<'_>,
@@ -156,20 +156,21 @@ impl Matrix {
         self.units.iter().map(|unit| unit.number).collect()
     }
 
-    /// Returns the index in the matrix of a unit, given by its index in the problem; `None` if the matrix does not contain it.
+    /// Returns the index in the matrix of a unit (a single pod or a whole group), given by its index in the problem; `None` if the matrix
+    /// does not contain it.
     pub(crate) fn number_of(&self, unit: UnitIndex) -> Option<usize> {
         self.numbers.get(unit).copied().flatten()
     }
 
-    /// Returns the nodes on which a unit has pods, each with the amounts that its eviction frees there, in the order of `request`. Unit and
-    /// nodes are given by their indexes in the matrix.
+    /// Returns the nodes on which a unit (a single pod or a whole group) has pods, each with the amounts that its eviction frees there, in
+    /// the order of `request`. Unit and nodes are given by their indexes in the matrix.
     pub(crate) fn frees(&self, unit: usize) -> impl Iterator<Item = (usize, &[i64])> {
         let (span, width) = (self.units[unit].span.clone(), self.request.len());
         span.map(move |at| (self.places[at], &self.amounts[at * width..(at + 1) * width]))
     }
 
-    /// Returns the amounts that the eviction of a unit frees on a node, in the order of `request`; empty if the unit has no pod there. Both
-    /// are given by their indexes in the matrix.
+    /// Returns the amounts that the eviction of a unit (a single pod or a whole group) frees on a node, in the order of `request`; empty if
+    /// the unit has no pod there. Both are given by their indexes in the matrix.
     pub(crate) fn freed_on(&self, unit: usize, node: usize) -> &[i64] {
         let (span, width) = (self.units[unit].span.clone(), self.request.len());
         let found = self.places[span.clone()].binary_search(&node).map(|at| span.start + at);
@@ -203,7 +204,8 @@ impl Matrix {
         }
     }
 
-    /// Returns by node of the matrix how many of the placed members it has; `placed` has the rank of each member's node.
+    /// Returns by node of the matrix how many of the placed members it has; `placed` has the rank (index in the list of nodes) of each
+    /// member's node.
     pub(crate) fn used(&self, placed: &[(PodIndex, Rank)]) -> Vec<usize> {
         let mut used = vec![0; self.slots.len()];
         for (_, rank) in placed {

@@ -3,14 +3,14 @@
 
 use std::ops::{Add, AddAssign, SubAssign};
 
-/// Subtracts what the eviction of a unit frees from what is missing, resource by resource. A result below 0 says that more is freed than
-/// was missing.
+/// Subtracts what the eviction of a unit (a single pod or a whole group) frees from what is missing, resource by resource. A result below 0
+/// says that more is freed than was missing.
 pub(super) fn subtract<T: Copy + SubAssign>(missing: &mut [T], freed: &[T]) {
     missing.iter_mut().zip(freed).for_each(|(missing, freed)| *missing -= *freed);
 }
 
-/// Puts a unit back if nothing is missing then either: adds what its eviction frees to `missing`, resource by resource, and returns true.
-/// Otherwise `missing` is unchanged and the result is false: the unit must be evicted.
+/// Puts a unit (a single pod or a whole group) back if nothing is missing then either: adds what its eviction frees to `missing`, resource
+/// by resource, and returns true. Otherwise `missing` is unchanged and the result is false: the unit must be evicted.
 pub(super) fn put_back_if_enough<T>(missing: &mut [T], freed: &[T]) -> bool
 where
     T: Copy + Default + PartialOrd + Add<Output = T> + AddAssign,

@@ -24,8 +24,8 @@ impl<'p, 'a> RelevantPods<'p, 'a> {
         Self { problem, far: problem.potential.units.iter().map(|unit| far(&unit.pods)).collect() }
     }
 
-    /// Returns the pods of a unit that matter for a member on the node with this rank: those that run there, and those on other nodes that
-    /// inter-pod constraints count.
+    /// Returns the pods of a unit (a single pod or a whole group) that matter for a member on the node with this rank (its index in the
+    /// list of nodes): those that run there, and those on other nodes that inter-pod constraints count.
     pub(crate) fn pods(&self, unit: UnitIndex, rank: Rank) -> Vec<PodIndex> {
         let mut pods = self.problem.pods_on(unit, rank);
         let node = self.problem.nodes.index(rank);

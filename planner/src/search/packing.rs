@@ -10,15 +10,16 @@ use crate::search::greedy::fill_up_to;
 /// Members with their nodes.
 type Placed = Vec<(PodIndex, Rank)>;
 
-/// Places `goal` members in `occupancy` without evictions, greedily or else by trying every placement. Returns them with the ranks of their
-/// nodes; `None` if no placement was found.
+/// Places `goal` members in `occupancy` without evictions, greedily or else by trying every placement. Returns them with the ranks (indexes
+/// in the list of nodes) of their nodes; `None` if no placement was found.
 pub(super) fn pack(problem: &Problem<'_>, occupancy: &Occupancy<'_>, goal: usize) -> Option<Placed> {
     let layout = fill_up_to(problem, occupancy, goal);
     if layout.placed.len() >= goal { Some(layout.placed) } else { try_everything(problem, occupancy, goal) }
 }
 
-/// Places `goal` members in `occupancy` by trying every node for every member, and returns them with the ranks of their nodes. `None` if no
-/// placement is found, or none is tried: because the greedy placement is exact, or there are too many members and nodes.
+/// Places `goal` members in `occupancy` by trying every node for every member, and returns them with the ranks (indexes in the list of
+/// nodes) of their nodes. `None` if no placement is found, or none is tried: because the greedy placement is exact, or there are too many
+/// members and nodes.
 pub(crate) fn try_everything(problem: &Problem<'_>, occupancy: &Occupancy<'_>, goal: usize) -> Option<Placed> {
     if greedy_is_exact(problem) || !is_small(problem) {
         return None;

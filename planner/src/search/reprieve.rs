@@ -34,8 +34,8 @@ pub(crate) fn reprieve(
     reprieve_by(problem, room, placed, candidates, |unit| &problem.potential.units[unit].pods)
 }
 
-/// Reprieves units as [`reprieve`] does, but only those pods of a unit that `pods` returns are put back; only these may be removed from
-/// `room` before. Used if the other pods do not matter for the placed members.
+/// Reprieves units as [`reprieve`] does, but only those pods of a unit (a single pod or a whole group) that `pods` returns are put back;
+/// only these may be removed from `room` before. Used if the other pods do not matter for the placed members.
 pub(crate) fn reprieve_by<'l>(
     problem: &Problem<'_>,
     room: &mut Occupancy<'_>,

@@ -86,8 +86,8 @@ impl PartialOrd for SetPrice {
 }
 
 impl VictimSet {
-    /// Returns these units as a victim set whose eviction lets `gain` more members fit. `tally` counts the evictions before, by budget;
-    /// `rank` is the node for which the units were chosen. `None` if a guaranteed budget would be violated.
+    /// Returns these units (single pods or whole groups) as a victim set, whose eviction lets `gain` more members fit. `tally` counts the
+    /// evictions before, by budget; `rank` is the node for which the units were chosen. `None` if a guaranteed budget would be violated.
     pub(crate) fn of(
         problem: &Problem<'_>,
         tally: &Tally,
@@ -101,7 +101,7 @@ impl VictimSet {
         (!breached).then_some(Self { units, price })
     }
 
-    /// Returns the price by which the victim set is compared with others.
+    /// Returns the price by which the victim set (units evicted together so that more members fit) is compared with others.
     pub(crate) fn price(&self) -> SetPrice {
         self.price
     }
@@ -116,14 +116,15 @@ struct Lack {
 }
 
 impl Lack {
-    /// Returns which resources the node with this rank lacks for one more pod like this one, and how much of each.
+    /// Returns which resources the node with this rank (its index in the list of nodes) lacks for one more pod like this one, and how much
+    /// of each.
     fn new(occupancy: &Occupancy<'_>, pod: &Pod, rank: Rank) -> Self {
         let ids = occupancy.lacks(pod, rank);
         let by = ids.iter().map(|id| pod.requests.get(*id) - occupancy.free(rank)[usize::from(*id)]).collect();
         Self { ids, by }
     }
 
-    /// Returns how much of each resource that the node lacks the eviction of a unit frees there.
+    /// Returns how much of each resource that the node lacks the eviction of a unit (a single pod or a whole group) frees there.
     fn freed(&self, problem: &Problem<'_>, unit: UnitIndex, rank: Rank) -> Vec<i128> {
         let mut freed = vec![0; self.ids.len()];
         let here = problem.pods_on(unit, rank);
@@ -145,9 +146,9 @@ pub(crate) struct VictimSets<'p, 'a> {
 }
 
 impl VictimSets<'_, '_> {
-    /// Returns the victim set with the lowest price that lets one more member fit on the node with this rank, where none fits now; `None`
-    /// if no permitted evictions suffice. `tally` counts the evictions so far by budget; `remaining` members are not placed yet.
-    /// `occupancy` is unchanged afterwards.
+    /// Returns the victim set (units evicted together so that more members fit) with the lowest price that lets one more member fit on the
+    /// node with this rank (its index in the list of nodes), where none fits now; `None` if no permitted evictions suffice. `tally` counts
+    /// the evictions so far by budget; `remaining` members are not placed yet. `occupancy` is unchanged afterwards.
     pub(crate) fn cheapest(
         &self,
         occupancy: &mut Occupancy<'_>,
@@ -246,8 +247,8 @@ impl VictimSets<'_, '_> {
         best
     }
 
-    /// Returns true if inter-pod constraints admit the member to the node with this rank after the eviction of these units; its affinity
-    /// may need one of their pods.
+    /// Returns true if inter-pod constraints admit the member to the node with this rank (its index in the list of nodes) after the
+    /// eviction of these units; its affinity may need one of their pods.
     fn still_admits_without(&self, occupancy: &mut Occupancy<'_>, units: &[UnitIndex], rank: Rank) -> bool {
         let pods = |unit: &UnitIndex| -> &[PodIndex] { &self.problem.potential.units[*unit].pods };
         // Without affinity and spread constraints, the removal of a pod cannot make a node infeasible.
@@ -265,8 +266,8 @@ impl VictimSets<'_, '_> {
         lets_in
     }
 
-    /// Returns true if one more member fits on the node with this rank without these units, by resources, host ports and claims for one
-    /// pod.
+    /// Returns true if one more member fits on the node with this rank (its index in the list of nodes) without these units, by resources,
+    /// host ports and claims for one pod.
     fn fits_without(&self, occupancy: &mut Occupancy<'_>, units: &[UnitIndex], rank: Rank) -> bool {
         let here: Vec<PodIndex> = units.iter().flat_map(|number| self.problem.pods_on(*number, rank)).collect();
         self.problem.effort.take(here.len());
@@ -276,8 +277,8 @@ impl VictimSets<'_, '_> {
         fits
     }
 
-    /// Returns those of `candidates` that must be evicted so that one more member fits on the node with this rank: all are removed, and
-    /// then put back in the order of [`Self::reprieve_order`] if the member still fits.
+    /// Returns those of `candidates` that must be evicted so that one more member fits on the node with this rank (its index in the list of
+    /// nodes): all are removed, and then put back in the order of [`Self::reprieve_order`] if the member still fits.
     fn least_important(
         &self,
         occupancy: &mut Occupancy<'_>,
@@ -314,8 +315,8 @@ impl VictimSets<'_, '_> {
         order
     }
 
-    /// Returns the price of evicting the units `set` for members on the node with this rank. `tally` counts the evictions so far by budget;
-    /// `remaining` members are not placed yet. `occupancy` is unchanged afterwards.
+    /// Returns the price of evicting the units `set` for members on the node with this rank (its index in the list of nodes). `tally`
+    /// counts the evictions so far by budget; `remaining` members are not placed yet. `occupancy` is unchanged afterwards.
     fn price(
         &self,
         occupancy: &mut Occupancy<'_>,
@@ -330,7 +331,8 @@ impl VictimSets<'_, '_> {
     }
 
     /// Returns how many more members fit after the units `set` (single pods or whole groups) are evicted, at most `remaining`: on the nodes
-    /// of these units and on the node with this `rank`. 1 if counting would take too much effort. `occupancy` is unchanged afterwards.
+    /// of these units and on the node with this `rank` (its index in the list of nodes). 1 if counting would take too much effort.
+    /// `occupancy` is unchanged afterwards.
     fn gain(&self, occupancy: &mut Occupancy<'_>, set: &[UnitIndex], rank: Rank, remaining: usize) -> usize {
         let problem = self.problem;
         let units = || set.iter().map(|number| &problem.potential.units[*number]);

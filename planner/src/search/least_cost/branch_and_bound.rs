@@ -10,13 +10,14 @@ use crate::problem::{Problem, Tally, UnitIndex};
 /// Capacity on which branch and bound tries sets of victims: units are removed and put back one by one, and it says whether the wanted
 /// number of members fits without the removed ones. It is an occupancy, one node of an occupancy, or a matrix of amounts.
 pub(super) trait EvictionTrial {
-    /// Removes a unit from the capacity, as if it were evicted.
+    /// Removes a unit (a single pod or a whole group) from the capacity, as if it were evicted.
     fn take(&mut self, unit: UnitIndex);
     /// Puts a removed unit back: reverts [`Self::take`].
     fn put(&mut self, unit: UnitIndex);
     /// Returns true if the wanted number of members fits without the removed units.
     fn enough(&mut self) -> bool;
-    /// Returns the wanted members with the ranks of their nodes, placed without the removed units; `None` if fewer fit.
+    /// Returns the wanted members with the ranks (indexes in the list of nodes) of their nodes, placed without the removed units; `None` if
+    /// fewer fit.
     fn placement(&mut self, problem: &Problem<'_>) -> Option<Vec<(PodIndex, Rank)>>;
 }
 

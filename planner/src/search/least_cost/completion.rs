@@ -52,12 +52,12 @@ impl<'p, 'a> OccupancyTrial<'p, 'a> {
 }
 
 impl EvictionTrial for OccupancyTrial<'_, '_> {
-    /// Removes all pods of the unit from the occupancy.
+    /// Removes all pods of the unit (a single pod or a whole group) from the occupancy.
     fn take(&mut self, unit: UnitIndex) {
         self.occupancy.take(&self.problem.potential.units[unit].pods);
     }
 
-    /// Puts all pods of the unit back on their nodes.
+    /// Puts all pods of the unit (a single pod or a whole group) back on their nodes.
     fn put(&mut self, unit: UnitIndex) {
         self.occupancy.put(&self.problem.potential.units[unit].pods);
     }
@@ -90,12 +90,12 @@ pub(super) struct NodeTrial<'p, 'a> {
 }
 
 impl EvictionTrial for NodeTrial<'_, '_> {
-    /// Removes those pods of the unit from the occupancy that matter for the node.
+    /// Removes those pods of the unit (a single pod or a whole group) from the occupancy that matter for the node.
     fn take(&mut self, unit: UnitIndex) {
         self.occupancy.take(&self.near.pods(unit, self.rank));
     }
 
-    /// Puts those pods of the unit back that matter for the node.
+    /// Puts those pods of the unit (a single pod or a whole group) back that matter for the node.
     fn put(&mut self, unit: UnitIndex) {
         self.occupancy.put(&self.near.pods(unit, self.rank));
     }
@@ -112,14 +112,14 @@ impl EvictionTrial for NodeTrial<'_, '_> {
 }
 
 impl EvictionTrial for Matrix {
-    /// Removes the unit from the matrix, if it is in the matrix and not removed yet.
+    /// Removes the unit (a single pod or a whole group) from the matrix, if it is in the matrix and not removed yet.
     fn take(&mut self, unit: UnitIndex) {
         if let Some(unit) = self.number_of(unit).filter(|unit| !self.removed[*unit]) {
             self.toggle(unit);
         }
     }
 
-    /// Puts the unit back into the matrix, if it is removed.
+    /// Puts the unit (a single pod or a whole group) back into the matrix, if it is removed.
     fn put(&mut self, unit: UnitIndex) {
         if let Some(unit) = self.number_of(unit).filter(|unit| self.removed[*unit]) {
             self.toggle(unit);

@@ -66,8 +66,8 @@ pub(crate) fn search(problem: &Problem<'_>, occupancy: &Occupancy<'_>, first: Op
     Some(found(best, trace, &known.unwrap_or_default(), least))
 }
 
-/// Returns the units on the node with this rank whose eviction can help the pod `member`: if only amounts decide, those that free a
-/// resource of which the pod lacks some there, otherwise all.
+/// Returns the units on the node with this rank (its index in the list of nodes) whose eviction can help the pod `member`: if only amounts
+/// decide, those that free a resource of which the pod lacks some there, otherwise all.
 fn useful(problem: &Problem<'_>, occupancy: &Occupancy<'_>, member: PodIndex, rank: Rank) -> Vec<UnitIndex> {
     let units = &problem.potential.on[rank];
     let Some(pod) = problem.cluster.pod_at(member).filter(|_| occupancy.needs_only_amounts(member)) else {
@@ -112,9 +112,9 @@ fn promising(
     worth.then_some(units)
 }
 
-/// Returns true if no choice among `units` for the pod `member` on the node with this rank costs less than `cost`: the weight that must be
-/// evicted for the missing amounts is at least as high, or all units are single pods of one equivalence class, of which step 8 has already
-/// left the least important.
+/// Returns true if no choice among `units` as victims for the pod `member` on the node with this rank (its index in the list of nodes)
+/// costs less than `cost`: the weight that must be evicted for the missing amounts is at least as high, or all units are single pods of one
+/// equivalence class, of which the known plan already evicts the least important ones.
 fn is_no_cheaper(
     problem: &Problem<'_>,
     occupancy: &Occupancy<'_>,

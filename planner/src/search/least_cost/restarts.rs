@@ -51,7 +51,7 @@ pub(super) fn run(problem: &Problem<'_>, occupancy: &Occupancy<'_>, best: &mut C
 }
 
 /// Tries for each victim of `best`, the most important first, whether `goal` members fit without its eviction, and replaces `best` by the
-/// plan if it costs less. Stops when no more than `floor` looks of the effort are left.
+/// plan if it costs less. Stops when the effort of the decision has no more than `floor` looks (checks of a node or pod) left.
 fn drop_victims_one_by_one(
     problem: &Problem<'_>,
     occupancy: &Occupancy<'_>,

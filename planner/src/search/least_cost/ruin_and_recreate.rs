@@ -348,8 +348,8 @@ impl<'p, 'a> RuinAndRecreate<'p, 'a> {
         self.cover(node, missing, offers)
     }
 
-    /// Returns the first units of `offers` (price and index of the unit) that together free the `missing` amounts on a node, without those
-    /// that turn out not to be needed; `None` if all offers together do not suffice.
+    /// Returns the first units (single pods or whole groups) of `offers`, a list of prices and indexes in the matrix, that together free
+    /// the `missing` amounts on a node, without those that turn out not to be needed; `None` if all offers together do not suffice.
     fn cover(&self, node: usize, mut missing: Vec<i64>, offers: Vec<(u128, usize)>) -> Option<Vec<usize>> {
         let mut set = Vec::new();
         for (_, unit) in offers {

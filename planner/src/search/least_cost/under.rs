@@ -11,7 +11,7 @@ pub(super) struct UnitBudgets {
 }
 
 impl UnitBudgets {
-    /// Looks up the budgets that select the pods of a unit of the problem.
+    /// Looks up the budgets that select the pods of a unit (a single pod or a whole group) of the problem.
     pub(super) fn new(problem: &Problem<'_>, unit: UnitIndex) -> Self {
         if problem.budgets.is_empty() {
             return Self::default();

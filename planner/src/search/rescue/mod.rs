@@ -170,9 +170,9 @@ impl<'a> VictimSearch<'_, 'a> {
         (if exact { all } else { all.saturating_sub(1) }, all)
     }
 
-    /// Makes one choice on a node, with the units that `step` permits: repeatedly the unit that frees most of what is missing, and then
-    /// without units that turn out not to be needed. It becomes the best choice if the add-on fits and its weight is lower. `start` has the
-    /// sums before any unit is chosen.
+    /// Makes one choice on a node, with the units that `step` permits: repeatedly the unit (a single pod or a whole group) that frees most
+    /// of what is missing, and then without units that turn out not to be needed. It becomes the best choice if the add-on fits and its
+    /// weight is lower. `start` has the sums before any unit is chosen.
     fn greedy(&mut self, node: &NodeCandidates, step: Step, start: &Sums) {
         let mut open: Vec<usize> = (0..node.candidates.len()).filter(|at| node.candidates[*at].step <= step).collect();
         let (mut chosen, mut missing) = (Vec::new(), start.missing.clone());
@@ -208,8 +208,8 @@ impl<'a> VictimSearch<'_, 'a> {
         }
     }
 
-    /// Returns a lower bound on the weight of the evictions that free the node with this rank; `None` if it is infeasible even without all
-    /// units that may be evicted, by amounts or by the filters that do not depend on other pods.
+    /// Returns a lower bound on the weight of the evictions that free the node with this rank (its index in the list of nodes); `None` if
+    /// it is infeasible even without all units that may be evicted, by amounts or by the filters that do not depend on other pods.
     fn node_bound(&mut self, rank: Rank) -> Option<NodeBound<'a>> {
         if self.problem.classes.first().is_none_or(|class| class.unsuitable[rank].is_some()) {
             return None;
@@ -255,14 +255,15 @@ impl<'a> VictimSearch<'_, 'a> {
         Some(NodeBound { bound, missing })
     }
 
-    /// Returns how much the node with this rank lacks of each resource that the critical add-on requests; 0 where enough is free.
+    /// Returns how much the node with this rank (its index in the list of nodes) lacks of each resource that the critical add-on requests;
+    /// 0 where enough is free.
     fn missing(&self, rank: Rank) -> Vec<i128> {
         let free = self.occupancy.free(rank);
         self.pod.requests.iter().map(|(id, amount)| (amount - free[usize::from(id)]).max(0)).collect()
     }
 
-    /// Returns how much of each resource that the critical add-on requests a unit's eviction frees on the node with this rank. A single pod
-    /// is expected to run there.
+    /// Returns how much of each resource that the critical add-on requests a unit's eviction frees on the node with this rank (its index in
+    /// the list of nodes). A single pod is expected to run there.
     fn freed(&mut self, unit: UnitIndex, rank: Rank) -> Vec<i128> {
         let found = &self.problem.potential.units[unit];
         if found.kind == UnitKind::PodGroup {
@@ -279,7 +280,7 @@ impl<'a> VictimSearch<'_, 'a> {
         ids.map(|id| kind.map_or(0, |kind| kind.requests.get(id))).collect()
     }
 
-    /// Returns what the eviction of a unit costs; for a group it is cached.
+    /// Returns what the eviction of a unit (a single pod or a whole group) costs; for a group it is cached.
     fn price(&mut self, unit: UnitIndex) -> UnitPrice {
         match self.problem.potential.units[unit].kind {
             UnitKind::PodGroup => self.group(unit).price,
@@ -287,7 +288,8 @@ impl<'a> VictimSearch<'_, 'a> {
         }
     }
 
-    /// Computes what the eviction of a unit costs: the least disruptive step that permits it, and the requests of its pods.
+    /// Computes what the eviction of a unit (a single pod or a whole group) costs: the least disruptive step that permits it, and the
+    /// requests of its pods.
     fn compute_price(&mut self, unit: UnitIndex) -> UnitPrice {
         let problem = self.problem;
         let (budgets, pods) = (&problem.budgets, &problem.potential.units[unit].pods);
@@ -333,8 +335,8 @@ impl<'a> VictimSearch<'_, 'a> {
         *self.shares.entry(id).or_insert_with(share)
     }
 
-    /// Returns the units that may be evicted from the node with this rank, with what each costs and frees. `resources` is the number of
-    /// resources that the critical add-on requests.
+    /// Returns the units that may be evicted from the node with this rank (its index in the list of nodes), with what each costs and frees.
+    /// `resources` is the number of resources that the critical add-on requests.
     fn candidates_on(&mut self, rank: Rank, resources: usize) -> NodeCandidates {
         let units = self.problem.potential.on[rank].clone();
         let going = units.into_iter().filter(|unit| self.fates[*unit] != Fate::Stays);
@@ -354,8 +356,8 @@ impl<'a> VictimSearch<'_, 'a> {
         NodeCandidates { rank, candidates, rest, most }
     }
 
-    /// Returns a unit as a candidate for eviction from the node with this rank: what it costs, and what it frees there. `None` if it may be
-    /// evicted only if its pods fit on other nodes, and one does not.
+    /// Returns a unit (a single pod or a whole group) as a candidate for eviction from the node with this rank (its index in the list of
+    /// nodes): what it costs, and what it frees there. `None` if it may be evicted only if its pods fit on other nodes, and one does not.
     fn candidate(&mut self, unit: UnitIndex, rank: Rank) -> Option<EvictableUnit> {
         let (cluster, problem) = (self.problem.cluster, self.problem);
         let found = &problem.potential.units[unit];
@@ -389,8 +391,8 @@ impl<'a> VictimSearch<'_, 'a> {
         (!nowhere).then(|| EvictableUnit { unit, class, freed, step: self.price(unit).step })
     }
 
-    /// Returns true if the critical add-on fits on the node with this rank, with the chosen units removed. Takes one look; false if none is
-    /// left.
+    /// Returns true if the critical add-on fits on the node with this rank (its index in the list of nodes), with the chosen units removed.
+    /// Takes one look (a check of a node) from the effort; false if none is left.
     fn fits(&mut self, rank: Rank) -> bool {
         self.effort.take(1) && self.occupancy.refuse(self.member, rank).is_none()
     }
