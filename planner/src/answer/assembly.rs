@@ -127,8 +127,8 @@ fn victim_entry(
     }
 }
 
-/// Returns the sentence why a unit is evicted. `preemptor` is the priority of the preemptor, `needed` the number of the unit's pods on
-/// nodes of the placement.
+/// Returns the sentence why a unit (a single pod or a whole group) is evicted. `preemptor` is the priority of the preemptor, `needed` the
+/// number of the unit's pods on nodes of the placement.
 fn why(unit: &Unit, preemptor: i32, needed: usize) -> String {
     let below = format!("Its priority {} is below {preemptor}", unit.priority);
     match unit.kind {

@@ -72,7 +72,7 @@ fn affinity_domains(request: &PreemptionRequest<'_>) -> Option<Vec<DomainNodes>>
     Some(by_value(request, key).into_iter().map(part).collect())
 }
 
-/// Returns the ranks of the nodes by their value of the label `key`. Nodes without the label are left out.
+/// Returns the ranks (indexes in the list of nodes) of the nodes by their value of the label `key`. Nodes without the label are left out.
 fn by_value<'q>(request: &PreemptionRequest<'q>, key: &str) -> BTreeMap<&'q str, Vec<Rank>> {
     let mut values: BTreeMap<&str, Vec<Rank>> = BTreeMap::new();
     for rank in 0..request.nodes.len() {

@@ -7,8 +7,8 @@ use crate::problem::Problem;
 use std::collections::BTreeMap;
 use std::iter::once;
 
-/// Explains why no node can be freed for the critical add-on `pod`. `fates` says by index of a unit whether it may be evicted; `looked` are
-/// the number of nodes on which victims were searched, and of those that evictions could free.
+/// Explains why no node can be freed for the critical add-on `pod`. `fates` says by index of a unit (a single pod or a whole group) whether
+/// it may be evicted; `looked` are the number of nodes on which victims were searched, and of those that evictions could free.
 pub(super) fn hopeless(
     problem: &Problem<'_>,
     all_nodes: &Nodes<'_>,
@@ -27,7 +27,8 @@ pub(super) fn hopeless(
 }
 
 /// Returns the node that lacks least for the critical add-on after all permitted evictions, with its numbers; `None` if every node is
-/// infeasible by filters that do not depend on other pods. `fates` says by index of a unit whether it may be evicted.
+/// infeasible by filters that do not depend on other pods. `fates` says by index of a unit (a single pod or a whole group) whether it may
+/// be evicted.
 fn nearest(problem: &Problem<'_>, pod: &Pod, fates: &[Fate]) -> Option<Nearest> {
     let class = problem.classes.first()?;
     let then = problem.occupancy_after_terminations();
@@ -52,8 +53,8 @@ fn nearest(problem: &Problem<'_>, pod: &Pod, fates: &[Fate]) -> Option<Nearest> 
     Some(describe(problem, pod, fates, rank, lacks))
 }
 
-/// Returns the node `rank` as the nearest one: what it still `lacks`, and how many pods there may and must not be evicted. `fates` says by
-/// index of a unit whether it may be evicted.
+/// Returns the node `rank` (an index in the list of nodes) as the nearest one: what it still `lacks`, and how many pods there may and must
+/// not be evicted. `fates` says by index of a unit (a single pod or a whole group) whether it may be evicted.
 fn describe(problem: &Problem<'_>, pod: &Pod, fates: &[Fate], rank: Rank, lacks: Vec<(ResourceId, i128)>) -> Nearest {
     let cluster = problem.cluster;
     let going: Vec<usize> =

@@ -92,17 +92,17 @@ impl<'q> PreemptionRequest<'q> {
         self.preempts() || self.context.waits
     }
 
-    /// Returns the preemption problem on `nodes`, before potential victims are collected; `nodes` are some of the nodes with these `ranks`.
-    /// If the members must be placed within one domain, `ranks` are all nodes of that domain.
+    /// Returns the preemption problem on `nodes`, before potential victims are collected; `nodes` are some of the nodes with these `ranks`
+    /// (indexes in the list of nodes). If the members must be placed within one domain, `ranks` are all nodes of that domain.
     fn problem_on<'p>(&'p self, nodes: &'p Nodes<'p>, ranks: &[Rank], effort: &Effort) -> Problem<'p> {
         let occupancy = self.occupancy(nodes, ranks);
         let problem = Problem::new(self.cluster, nodes, self.demand, self.context, self.in_flight, occupancy, effort);
         Problem { elsewhere: Some(self.elsewhere), ..problem }
     }
 
-    /// Returns the occupancy of `nodes` as it is now; `nodes` are some of the nodes with these `ranks`. If the members must be placed
-    /// within one domain, `ranks` are all nodes of that domain, and inter-pod constraints are evaluated as if a node selector restricted
-    /// the members to it.
+    /// Returns the occupancy of `nodes` as it is now; `nodes` are some of the nodes with these `ranks` (indexes in the list of nodes). If
+    /// the members must be placed within one domain, `ranks` are all nodes of that domain, and inter-pod constraints are evaluated as if a
+    /// node selector restricted the members to it.
     fn occupancy<'p>(&'p self, nodes: &'p Nodes<'p>, ranks: &[Rank]) -> Occupancy<'p> {
         let occupancy = self.now.on(nodes);
         match (&self.demand.domains, ranks.first()) {
@@ -113,9 +113,10 @@ impl<'q> PreemptionRequest<'q> {
         }
     }
 
-    /// Places members of several classes, one after the other, each on the first of the nodes `ranks` where it fits: used if the careful
-    /// placement finds nothing or would take too much effort. With `leaving`, the pods that are leaving these nodes count as terminated.
-    /// Returns the members with the ranks of their nodes; `None` if fewer than the needed number fit, or if all members are of one class.
+    /// Places members of several classes, one after the other, each on the first of the nodes `ranks` (indexes in the list of nodes) where
+    /// it fits: used if the careful placement finds nothing or would take too much effort. With `leaving`, the pods that are leaving these
+    /// nodes count as terminated. Returns the members with the ranks of their nodes; `None` if fewer than the needed number fit, or if all
+    /// members are of one class.
     fn first_fit(&self, ranks: &[Rank], leaving: bool) -> Option<Vec<(PodIndex, Rank)>> {
         if self.kinds < 2 {
             return None;
@@ -134,8 +135,8 @@ impl<'q> PreemptionRequest<'q> {
         self.kinds < 2 || self.kinds.saturating_mul(nodes.len()) <= self.effort.left() / CAREFUL_SHARE
     }
 
-    /// Returns those of the nodes `ranks` on which a member could fit in the state `when`, by upper bounds; all of them if there are no
-    /// upper bounds.
+    /// Returns those of the nodes `ranks` (indexes in the list of nodes) on which a member could fit in the state `when`, by upper bounds;
+    /// all of them if there are no upper bounds.
     fn useful(&self, ranks: &[Rank], when: When) -> Vec<Rank> {
         self.useful_and_whether_all(ranks, when).0
     }
@@ -150,14 +151,14 @@ impl<'q> PreemptionRequest<'q> {
         (useful, all)
     }
 
-    /// Returns false if upper bounds show that not enough members fit on the nodes `ranks` in the state `when`; otherwise true, also if
-    /// there are no upper bounds.
+    /// Returns false if upper bounds show that not enough members fit on the nodes `ranks` (indexes in the list of nodes) in the state
+    /// `when`; otherwise true, also if there are no upper bounds.
     pub(super) fn could_fit(&self, ranks: &[Rank], when: When) -> bool {
         self.prospects.is_none_or(|prospects| prospects.could_fit(ranks, when))
     }
 
-    /// Returns the decision that enough members fit on some of the nodes `ranks` without evictions, with their placements; `None` if not
-    /// enough fit.
+    /// Returns the decision that enough members fit on some of the nodes `ranks` (indexes in the list of nodes) without evictions, with
+    /// their placements; `None` if not enough fit.
     pub(super) fn fit_now(&self, ranks: &[Rank]) -> Option<Decision> {
         if !self.could_fit(ranks, When::Now) {
             return None;
@@ -173,8 +174,8 @@ impl<'q> PreemptionRequest<'q> {
         Some(Decision::Fits { placements: placements(self.cluster, self.nodes, &placed), left, domain: None })
     }
 
-    /// Returns a plan without victims on some of the nodes `ranks`, if enough members fit there once the pods that are leaving anyway have
-    /// terminated; otherwise `None`.
+    /// Returns a plan without victims on some of the nodes `ranks` (indexes in the list of nodes), if enough members fit there once the
+    /// pods that are leaving anyway have terminated; otherwise `None`.
     pub(super) fn fit_then(&self, ranks: &[Rank]) -> Option<Plan> {
         if !self.could_fit(ranks, When::Then) {
             return None;
@@ -198,9 +199,10 @@ impl<'q> PreemptionRequest<'q> {
         self.checked(&problem, problem.occupancy_after_terminations(), Found::by_waiting(placed))
     }
 
-    /// Searches a plan with victims on the nodes `ranks`. Victims are searched among the units of the lowest priorities that could be
-    /// enough, then among more of them: a plan of the first search without budget violations has the least possible highest priority. A
-    /// plan that places more of the wanted members is preferred (design, section 4, step 4), then one of lower cost.
+    /// Searches a plan with victims on the nodes `ranks` (indexes in the list of nodes). Victims are searched among the units of the lowest
+    /// priorities that could be enough, then among more of them: a plan of the first search without budget violations has the least
+    /// possible highest priority. A plan that places more of the wanted members is preferred (design, section 4, step 4), then one of lower
+    /// cost.
     pub(super) fn preempt(&self, ranks: &[Rank]) -> Attempt {
         if !self.could_fit(ranks, When::Without(ALL_UNITS)) {
             return Attempt { plan: None, least: None };
@@ -234,17 +236,17 @@ impl<'q> PreemptionRequest<'q> {
         best
     }
 
-    /// Returns an upper bound on the members for which units may be evicted and that fit on the nodes `ranks` after all permitted
-    /// evictions.
+    /// Returns an upper bound on the members for which units may be evicted and that fit on the nodes `ranks` (indexes in the list of
+    /// nodes) after all permitted evictions.
     pub(super) fn wanted(&self, ranks: &[Rank]) -> usize {
         let members = self.demand.wanted;
         let most = self.prospects.map(|prospects| prospects.at_most(ranks, When::Without(ALL_UNITS)));
         most.and_then(|most| usize::try_from(most).ok()).map_or(members, |most| most.min(members))
     }
 
-    /// Returns the highest priorities of victims with which plans are searched one after the other on the nodes `ranks`, in ascending
-    /// order: the least priorities with which `wanted` members could fit, twice as many, and six times as many; and finally `ALL_UNITS`,
-    /// all units of lower priority.
+    /// Returns the highest priorities of victims with which plans are searched one after the other on the nodes `ranks` (indexes in the
+    /// list of nodes), in ascending order: the least priorities with which `wanted` members could fit, twice as many, and six times as
+    /// many; and finally `ALL_UNITS`, all units of lower priority.
     fn ceilings(&self, ranks: &[Rank], wanted: usize) -> Vec<i32> {
         let Some(prospects) = self.prospects else { return vec![ALL_UNITS] };
         let mut ceilings = prospects.ceilings(ranks, wanted as u64, &[1, 2, 6]);
@@ -252,7 +254,7 @@ impl<'q> PreemptionRequest<'q> {
         ceilings
     }
 
-    /// Searches a plan on the nodes `ranks` whose victims have at most the priority `ceiling`.
+    /// Searches a plan on the nodes `ranks` (indexes in the list of nodes) whose victims have at most the priority `ceiling`.
     fn preempt_up_to(&self, ranks: &[Rank], ceiling: i32) -> Attempt {
         let (useful, all) = self.useful_and_whether_all(ranks, When::Without(ceiling));
         let nodes = Nodes::some(self.cluster, useful);
@@ -282,7 +284,8 @@ impl<'q> PreemptionRequest<'q> {
         verified(problem, occupancy, found).map_err(|flaw| self.flaw.borrow_mut().replace(flaw)).ok()
     }
 
-    /// Returns the decision that the members are unschedulable, and why not enough of them fit on the nodes `ranks`.
+    /// Returns the decision that the members are unschedulable, and why not enough of them fit on the nodes `ranks` (indexes in the list of
+    /// nodes).
     pub(super) fn shortfall(&self, ranks: &[Rank]) -> Decision {
         let when = match (self.preempts(), self.waits()) {
             (true, _) => When::Without(ALL_UNITS),
@@ -309,7 +312,7 @@ impl<'q> PreemptionRequest<'q> {
 }
 
 /// Places at least the needed number of members in `occupancy` without evictions: greedily or, with few members and nodes, by trying every
-/// node for every member. Returns them with the ranks of their nodes; `None` if no such placement is found.
+/// node for every member. Returns them with the ranks (indexes in the list of nodes) of their nodes; `None` if no such placement is found.
 fn place_needed(problem: &Problem<'_>, occupancy: &Occupancy<'_>) -> Option<Vec<(PodIndex, Rank)>> {
     let placed = fill(problem, occupancy).placed;
     if placed.len() >= problem.demand.need {

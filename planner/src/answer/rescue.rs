@@ -100,14 +100,16 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
     }
 }
 
-/// Returns the rank of the first node by name on which the critical add-on of the problem fits in `occupancy`; `None` if there is none.
+/// Returns the rank (index in the list of nodes) of the first node by name on which the critical add-on of the problem fits in `occupancy`;
+/// `None` if there is none.
 fn first_feasible(problem: &Problem<'_>, occupancy: &Occupancy<'_>) -> Option<Rank> {
     let (class, member) = (problem.classes.first()?, *problem.demand.members.first()?);
     (0..problem.nodes.len()).find(|rank| class.unsuitable[*rank].is_none() && occupancy.refuse(member, *rank).is_none())
 }
 
-/// Returns by index of a unit whether it may be evicted for the critical add-on `addon`: as the pod of the unit for which that is most
-/// restricted. A group that would have to fit on other nodes stays. `only_node` is true if the add-on can run on one node only.
+/// Returns by index of a unit (a single pod or a whole group) whether it may be evicted for the critical add-on `addon`: as the pod of the
+/// unit for which that is most restricted. A group that would have to fit on other nodes stays. `only_node` is true if the add-on can run
+/// on one node only.
 fn fates(problem: &Problem<'_>, addon: &Pod, terms: &Terms, only_node: bool) -> Vec<Fate> {
     let fate = |index: &PodIndex, grouped: bool| match problem.cluster.row(*index).rescue_class {
         RescueClass::Short | RescueClass::Long => Fate::Goes,

@@ -73,7 +73,7 @@ pub fn still_fits(
     Ok(())
 }
 
-/// Returns the rank of the planned node among all nodes; `None` if the node does not exist.
+/// Returns the rank (index in the list of nodes) of the planned node among all nodes; `None` if the node does not exist.
 fn rank(cluster: &Cluster, placement: &Placement) -> Option<Rank> {
     cluster.rank_of(cluster.node_index(&placement.node)?)
 }
@@ -106,8 +106,8 @@ fn refusal(context: &Context, pod: &Pod, node: &Node) -> Option<Refusal> {
     unsuitable(pod, &Node { taints, ..node.clone() })
 }
 
-/// Returns, if the members in `waiting` must be placed within one topology domain, its topology key and the rank of one of its nodes;
-/// otherwise `None`.
+/// Returns, if the members in `waiting` must be placed within one topology domain, its topology key and the rank (index in the list of
+/// nodes) of one of its nodes; otherwise `None`.
 fn domain<'c>(cluster: &'c Cluster, waiting: &[(PodIndex, &Placement)]) -> Option<(&'c str, Rank)> {
     let (index, placement) = waiting.first()?;
     let key = cluster.group_of(cluster.pod_at(*index)?)?.topology.as_deref()?;

@@ -115,8 +115,8 @@ impl CachedDecision<'_> {
         if self.alike.demand.single { self.decide_single() } else { self.decide_gang() }
     }
 
-    /// Assigns the members, in their order, to nodes: `open` has the ranks of nodes, each with the number of members that fit there.
-    /// Members for which no capacity is left are not in the result.
+    /// Assigns the members, in their order, to nodes: `open` has the ranks (indexes in the list of nodes) of nodes, each with the number of
+    /// members that fit there. Members for which no capacity is left are not in the result.
     fn assign(&self, open: impl Iterator<Item = (Rank, u32)>) -> Vec<(PodIndex, Rank)> {
         let places = open.flat_map(|(rank, fit)| std::iter::repeat_n(rank, fit as usize));
         self.alike.demand.members.iter().copied().zip(places).collect()
@@ -288,9 +288,9 @@ fn occupancy_by_amounts<'n>(cluster: &'n Cluster, nodes: &'n Nodes<'n>, in_fligh
     Occupancy::of_amounts(cluster, nodes, &in_flight.reserved.among(cluster, ranks))
 }
 
-/// Searches victims for a single pod on the node `rank` alone, or uses the earlier result `known` of that search. Returns what `then`
-/// returns for the problem on that node, the result, its cost, and the occupancy without the leaving pods; `None` if no victims suffice.
-/// Without `elsewhere`, costs do not include what the victims lose.
+/// Searches victims for a single pod on the node `rank` (an index in the list of nodes) alone, or uses the earlier result `known` of that
+/// search. Returns what `then` returns for the problem on that node, the result, its cost, and the occupancy without the leaving pods;
+/// `None` if no victims suffice. Without `elsewhere`, costs do not include what the victims lose.
 fn on_one_node<T>(
     alike: &UniformRequest<'_>,
     elsewhere: Option<&Elsewhere<'_>>,

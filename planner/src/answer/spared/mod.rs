@@ -55,7 +55,8 @@ struct PlanContext<'s, 'a> {
 }
 
 impl PlanContext<'_, '_> {
-    /// Returns the rank of the node to which a pod is bound, if members are placed on that node; otherwise `None`.
+    /// Returns the rank (index in the list of nodes) of the node to which a pod is bound, if members are placed on that node; otherwise
+    /// `None`.
     fn rank_of(&self, pod: PodIndex) -> Option<Rank> {
         let rank = self.nodes.rank(self.cluster.row(pod).node?);
         rank.filter(|rank| self.on.contains(rank))

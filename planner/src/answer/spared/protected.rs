@@ -54,8 +54,8 @@ impl<'a> Protected<'a> {
     }
 }
 
-/// Returns why a unit is not evicted, as a sentence, if the model never evicts it and its namespace is not protected: it is a mirror pod,
-/// or has a critical add-on.
+/// Returns why a unit (a single pod or a whole group) is not evicted, as a sentence, if the model never evicts it and its namespace is not
+/// protected: it is a mirror pod, or has a critical add-on.
 fn why_never_evicted(cluster: &Cluster, unit: &Unit<'_>) -> String {
     let critical = |pod: &&Pod| cluster.is_critical_addon(pod);
     match (unit.pods.iter().filter_map(|index| cluster.pod_at(*index)).find(critical), unit.kind) {
@@ -67,7 +67,8 @@ fn why_never_evicted(cluster: &Cluster, unit: &Unit<'_>) -> String {
     }
 }
 
-/// Returns the unit that a pod would be evicted with if eviction were permitted: its group in mode `PodGroup`, otherwise the pod alone.
+/// Returns the unit (a single pod or a whole group) that a pod would be evicted with if eviction were permitted: its group in mode
+/// `PodGroup`, otherwise the pod alone.
 fn unit_evicted_with(cluster: &Cluster, index: PodIndex) -> UnitRef {
     if cluster.pod_at(index).is_some_and(|pod| pod.mirror) {
         return UnitRef::Pod(index);
@@ -76,8 +77,8 @@ fn unit_evicted_with(cluster: &Cluster, index: PodIndex) -> UnitRef {
     cluster.group_index_of(index).filter(whole).map_or(UnitRef::Pod(index), UnitRef::Group)
 }
 
-/// Returns the unit for a reference, also that of a group that the model does not store as a unit because one of its pods must not be
-/// evicted. `None` if it has no pod that stays on its node.
+/// Returns the unit (a single pod or a whole group) for a reference, also that of a group that the model does not store as a unit because
+/// one of its pods must not be evicted. `None` if it has no pod that stays on its node.
 fn unit_of<'a>(scene: &PlanContext<'_, 'a>, reference: UnitRef) -> Option<Unit<'a>> {
     let cluster = scene.cluster;
     let group = match (cluster.unit(reference), reference) {
@@ -98,8 +99,8 @@ fn unit_of<'a>(scene: &PlanContext<'_, 'a>, reference: UnitRef) -> Option<Unit<'
     })
 }
 
-/// Returns why a unit that is a potential victim in general must not be evicted by this decision, as a sentence: several budgets select one
-/// of its pods, a pod is excluded, or it belongs to the preemptor's group.
+/// Returns why a unit (a single pod or a whole group) that is a potential victim in general must not be evicted by this decision, as a
+/// sentence: several budgets select one of its pods, a pod is excluded, or it belongs to the preemptor's group.
 fn why_excluded(scene: &PlanContext<'_, '_>, unit: &Unit<'_>) -> String {
     let Context { exempt, departing, .. } = scene.context;
     let barred = |pod: &PodIndex| scene.cluster.row(*pod).barred_below > scene.demand.priority;
@@ -119,8 +120,8 @@ fn why_excluded(scene: &PlanContext<'_, '_>, unit: &Unit<'_>) -> String {
     }
 }
 
-/// Returns why a unit is not evicted, as a sentence, if several budgets select one of its pods and its threshold is above the preemptor's
-/// priority.
+/// Returns why a unit (a single pod or a whole group) is not evicted, as a sentence, if several budgets select one of its pods and its
+/// threshold is above the preemptor's priority.
 fn why_barred(cluster: &Cluster, unit: &Unit<'_>) -> String {
     let threshold = unit.threshold.unwrap_or_default();
     let in_several_budgets =
@@ -136,7 +137,7 @@ fn why_barred(cluster: &Cluster, unit: &Unit<'_>) -> String {
     )
 }
 
-/// Returns why a unit is not evicted, as a sentence, if its namespace is protected; otherwise `None`.
+/// Returns why a unit (a single pod or a whole group) is not evicted, as a sentence, if its namespace is protected; otherwise `None`.
 fn why_protected(cluster: &Cluster, unit: &Unit<'_>) -> Option<String> {
     let why = cluster.protection(&unit.key.namespace)?;
     Some(format!("No pod of its namespace is evicted: {why}."))

@@ -72,7 +72,7 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
         }
     }
 
-    /// Returns why a unit that has a pod on a node of the placement is not evicted, as a sentence.
+    /// Returns why a unit (a single pod or a whole group) that has a pod on a node of the placement is not evicted, as a sentence.
     pub(super) fn why(&self, unit: &Unit<'_>) -> String {
         let mut here: BTreeMap<Rank, Vec<PodIndex>> = BTreeMap::new();
         for pod in &unit.pods {
@@ -112,8 +112,9 @@ impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
         sentence(&beside)
     }
 
-    /// Returns the names of the resources that the members lack on nodes, if the pods of a unit there request none of these; `here` has the
-    /// pods of the unit by rank of the node. `None` if a pod requests one, or if not only amounts decide.
+    /// Returns the names of the resources that the members lack on nodes, if the pods of a unit (a single pod or a whole group) there
+    /// request none of these; `here` has the pods of the unit by rank of the node. `None` if a pod requests one, or if not only amounts
+    /// decide.
     fn frees_nothing(&self, here: &BTreeMap<Rank, Vec<PodIndex>>) -> Option<String> {
         let mut missing: BTreeSet<ResourceId> = BTreeSet::new();
         for (rank, pods) in here {
@@ -180,8 +181,8 @@ fn state_of_nodes(scene: &PlanContext<'_, '_>, going: &[&Unit<'_>]) -> BTreeMap<
     places
 }
 
-/// Returns the resources of which the node `rank` has too little for the members placed there, which are in `occupancy`; `None` if not only
-/// free amounts decide whether they fit.
+/// Returns the resources of which the node `rank` (an index in the list of nodes) has too little for the members placed there, which are in
+/// `occupancy`; `None` if not only free amounts decide whether they fit.
 fn lacks(
     cluster: &Cluster,
     occupancy: &Occupancy<'_>,
