@@ -317,9 +317,9 @@ impl<'a> InterPodCounters<'a> {
         watched
     }
 
-    /// Returns whether all placed members remain feasible when the pod `index` is put back on its node, at the position `place` among all
-    /// nodes. `watched` is the result of [`Self::anti_affinity_counters`] for these members. `None` if that cannot be decided from
-    /// `watched`, because a spread or affinity constraint counts the pod.
+    /// Returns true if all placed members remain feasible when the pod `index` is put back on its node, at the position `place` among all
+    /// nodes, and false if one does not. `watched` is the result of [`Self::anti_affinity_counters`] for these members. `None` if that
+    /// cannot be decided from `watched`, because a spread or affinity constraint counts the pod.
     pub(super) fn leaves_in_place(
         &self,
         cluster: &Cluster,
@@ -491,7 +491,8 @@ impl<'a> InterPodCounters<'a> {
     }
 }
 
-/// Returns how many topology spread constraints, required affinity terms and required anti-affinity terms a pod has: each needs a counter.
+/// Returns how many topology spread constraints, required affinity terms and required anti-affinity terms a pod has. The pods of each are
+/// counted on their own.
 fn own_counters(pod: &Pod) -> usize {
     let constraints = &pod.constraints;
     constraints.spread.len() + constraints.affinity.len() + constraints.anti_affinity.len()
@@ -765,7 +766,8 @@ impl Counts {
         Self { there: vec![0; key.domains], nominated: vec![0; key.domains], least, domains, ..Self::default() }
     }
 
-    /// Adds a pod to the count of a domain (`more`), or removes it; `nominated` says that it is only nominated there.
+    /// Adds a pod to the counted pods of the topology domain with this number (`more`), or removes it; `nominated` says that it is only
+    /// nominated there.
     fn change(&mut self, domain: usize, more: bool, nominated: bool) {
         let (count, total) = if nominated {
             (&mut self.nominated[domain], &mut self.total_nominated)

@@ -197,8 +197,9 @@ impl<'a> Occupancy<'a> {
         self.neighbours.as_ref().map_or_else(BTreeSet::new, |neighbours| neighbours.anti_affinity_counters(places))
     }
 
-    /// Returns whether inter-pod constraints still admit all placed members when these pods are put back on their nodes. `watched` is the
-    /// result of [`Self::anti_affinity_counters`] for the members. `None` if the members must be placed again to find that out.
+    /// Returns true if inter-pod constraints still admit all placed members when these pods are put back on their nodes, and false if they
+    /// do not. `watched` is the result of [`Self::anti_affinity_counters`] for the members. `None` if the members must be placed again to
+    /// find that out.
     pub(crate) fn leave_in_place(&self, pods: &[PodIndex], watched: &BTreeSet<(usize, u32)>) -> Option<bool> {
         let Some(neighbours) = &self.neighbours else { return Some(true) };
         let mut sure = true;
