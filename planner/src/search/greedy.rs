@@ -122,8 +122,8 @@ impl<'p, 'a> GreedySearch<'p, 'a> {
         search.layout
     }
 
-    /// Places the members of one class: on free capacity first, then by evicting the victim sets (units evicted together so that more
-    /// members fit) with the lowest prices.
+    /// Places the members of one class: on free capacity first, then by evicting the victim sets (each has single pods and whole groups
+    /// that are evicted together) with the lowest prices.
     fn place_class(&mut self, class: &'p MemberClass) {
         let placed: BTreeSet<PodIndex> = self.layout.placed.iter().map(|(pod, _)| *pod).collect();
         let left = self.most.saturating_sub(placed.len());
@@ -188,9 +188,9 @@ impl<'p, 'a> GreedySearch<'p, 'a> {
         Some(false)
     }
 
-    /// Returns the victim set (units evicted together so that more members fit) with the lowest price on any node for one more of the
-    /// `remaining` members of this class; `None` if there is none. The prices in `candidates` may be too low, so the lowest one is computed
-    /// again before it is returned.
+    /// Returns the victim set (single pods and whole groups that are evicted together) with the lowest price on any node for one more of
+    /// the `remaining` members of this class; `None` if there is none. The prices in `candidates` may be too low, so the lowest one is
+    /// computed again before it is returned.
     fn cheapest(&mut self, candidates: &mut Candidates, class: &'p MemberClass, remaining: usize) -> Option<VictimSet> {
         let member = *class.members.first().filter(|_| self.any_available)?;
         while let Some(price) = candidates.cheapest() {
@@ -207,15 +207,16 @@ impl<'p, 'a> GreedySearch<'p, 'a> {
         None
     }
 
-    /// Returns the victim set (units evicted together so that more members fit) with the lowest price for one more of the `remaining`
-    /// members of this class on the node with this rank (its index in the list of nodes); `None` if no permitted evictions suffice.
+    /// Returns the victim set (single pods and whole groups that are evicted together) with the lowest price for one more of the
+    /// `remaining` members of this class on the node with this rank (its index in the list of nodes); `None` if no permitted evictions
+    /// suffice.
     fn victims_on(&mut self, class: &'p MemberClass, rank: Rank, remaining: usize) -> Option<VictimSet> {
         let member = *class.members.first()?;
         let sets = VictimSets { problem: self.problem, class, member, available: &self.available };
         sets.cheapest(&mut self.layout.occupancy, &self.tally, rank, remaining)
     }
 
-    /// Returns the victim set (units evicted together so that more members fit) with the lowest price after whose eviction inter-pod
+    /// Returns the victim set (single pods and whole groups that are evicted together) with the lowest price after whose eviction inter-pod
     /// constraints admit one of the `remaining` members of this class to a cell (nodes in the same topology domains) that they exclude now;
     /// `None` if there is none.
     fn cheapest_unblocking(
@@ -257,9 +258,9 @@ impl<'p, 'a> GreedySearch<'p, 'a> {
         best
     }
 
-    /// Returns which of these units must be evicted so that inter-pod constraints admit a member to the cell (nodes in the same topology
-    /// domains) of the node with this rank (its index in the list of nodes). `None` if the member is admitted already, or is not admitted
-    /// even without all of these units.
+    /// Returns which of these units (single pods or whole groups) must be evicted so that inter-pod constraints admit a member to the cell
+    /// (nodes in the same topology domains) of the node with this rank (its index in the list of nodes). `None` if the member is admitted
+    /// already, or is not admitted even without all of these units.
     fn needed_to_enter(&mut self, member: PodIndex, rank: Rank, units: &[UnitIndex]) -> Option<Vec<UnitIndex>> {
         let (occupancy, potential) = (&mut self.layout.occupancy, &self.problem.potential);
         self.problem.effort.take(units.iter().map(|unit| 2 * potential.units[*unit].pods.len()).sum());
@@ -278,8 +279,8 @@ impl<'p, 'a> GreedySearch<'p, 'a> {
         (!needed.is_empty()).then_some(needed)
     }
 
-    /// Removes the units of a victim set (units evicted together so that more members fit) from the occupancy, and computes the candidates
-    /// on the nodes where they ran again. `remaining` members of this class are not placed yet.
+    /// Removes the units of a victim set (single pods and whole groups that are evicted together) from the occupancy, and computes the
+    /// candidates on the nodes where they ran again. `remaining` members of this class are not placed yet.
     fn evict_set(&mut self, candidates: &mut Candidates, class: &'p MemberClass, set: &VictimSet, remaining: usize) {
         let mut touched = Vec::new();
         for number in &set.units {
@@ -299,8 +300,8 @@ impl<'p, 'a> GreedySearch<'p, 'a> {
     }
 
     /// Computes the candidate on the node with this rank (its index in the list of nodes) again: how many more members of this class fit,
-    /// or the lowest price of a victim set (units evicted together so that more members fit) if none fits. `remaining` members are not
-    /// placed yet.
+    /// or the lowest price of a victim set (single pods and whole groups that are evicted together) if none fits. `remaining` members are
+    /// not placed yet.
     fn refresh(&mut self, candidates: &mut Candidates, class: &'p MemberClass, rank: Rank, remaining: usize) {
         self.problem.effort.take(1);
         let capacity = match class.members.first() {
@@ -410,22 +411,22 @@ impl Candidates {
         self.tightest_of_cells.first().map(|(_, _, rank)| *rank)
     }
 
-    /// Returns the lowest price of a victim set (units evicted together so that more members fit) in any open cell (nodes in the same
-    /// topology domains); `None` if there is none.
+    /// Returns the lowest price of a victim set (single pods and whole groups that are evicted together) in any open cell (nodes in the
+    /// same topology domains); `None` if there is none.
     fn cheapest(&self) -> Option<SetPrice> {
         self.cheapest_of_cells.first().copied()
     }
 
-    /// Adds the price of a victim set (units evicted together so that more members fit) to the cell (nodes in the same topology domains) of
-    /// its node.
+    /// Adds the price of a victim set (single pods and whole groups that are evicted together) to the cell (nodes in the same topology
+    /// domains) of its node.
     fn add_price(&mut self, price: SetPrice) {
         let number = self.cell_of[price.rank];
         self.cells[number].prices.push(Reverse(price));
         self.update_lists(number);
     }
 
-    /// Removes the lowest price of a victim set (units evicted together so that more members fit) from the cell (nodes in the same topology
-    /// domains) that contains the node with this rank (its index in the list of nodes).
+    /// Removes the lowest price of a victim set (single pods and whole groups that are evicted together) from the cell (nodes in the same
+    /// topology domains) that contains the node with this rank (its index in the list of nodes).
     fn remove_lowest_price(&mut self, rank: Rank) {
         let number = self.cell_of[rank];
         self.cells[number].prices.pop();

@@ -93,8 +93,8 @@ impl GangPlacement<'_, '_> {
         self.problem.demand.wanted - self.placed.len()
     }
 
-    /// Places the members on free capacity, and then by evicting the victim sets (units evicted together so that more members fit) with the
-    /// lowest prices one after the other, until the wanted number is placed or no victim set is left.
+    /// Places the members on free capacity, and then by evicting the victim sets (each has single pods and whole groups that are evicted
+    /// together) with the lowest prices one after the other, until the wanted number is placed or no victim set is left.
     fn place(&mut self) {
         let all: Vec<usize> = (0..self.used.len()).collect();
         self.fill(&all);
@@ -117,7 +117,7 @@ impl GangPlacement<'_, '_> {
     }
 
     /// Places members on free capacity of these nodes (indexes in the matrix), the tightest first; if wanted members remain, then computes
-    /// for each of these nodes the cheapest victim set (units evicted together so that more members fit) for one more member.
+    /// for each of these nodes the cheapest victim set (single pods and whole groups that are evicted together) for one more member.
     fn fill(&mut self, nodes: &[usize]) {
         let (problem, open) = (self.problem, nodes.iter().copied());
         self.matrix.fill(problem, open, problem.demand.wanted, &mut self.placed, &mut self.used);
@@ -130,16 +130,16 @@ impl GangPlacement<'_, '_> {
         }
     }
 
-    /// Records `clearing` as the cheapest victim set (units evicted together so that more members fit) of its node, with the number of
-    /// victim sets evicted until now.
+    /// Records `clearing` as the cheapest victim set (single pods and whole groups that are evicted together) of its node, with the number
+    /// of victim sets evicted until now.
     fn note(&mut self, clearing: PricedSet) {
         self.prices.push(Reverse(clearing.0));
         let node = clearing.0.rank;
         self.noted[node] = Some((clearing, self.cleared));
     }
 
-    /// Removes and returns the victim set (units evicted together so that more members fit) with the lowest price on any node; `None` if
-    /// there is none. A recorded price may be too low, so it is computed again unless nothing changed for its units.
+    /// Removes and returns the victim set (single pods and whole groups that are evicted together) with the lowest price on any node;
+    /// `None` if there is none. A recorded price may be too low, so it is computed again unless nothing changed for its units.
     fn cheapest(&mut self) -> Option<PricedSet> {
         while let Some(Reverse(price)) = self.prices.pop() {
             let noted = self.noted[price.rank].take();
@@ -157,17 +157,17 @@ impl GangPlacement<'_, '_> {
         None
     }
 
-    /// Returns true if the price of a victim set (units evicted together so that more members fit), recorded after `noted` victim sets had
-    /// been evicted, is still right: none of the nodes of its units has changed since, and enough members remain to use all capacity that
-    /// it frees.
+    /// Returns true if the price of a victim set (single pods and whole groups that are evicted together), recorded after `noted` victim
+    /// sets had been evicted, is still right: none of the nodes of its units has changed since, and enough members remain to use all
+    /// capacity that it frees.
     fn is_unchanged(&self, (price, units): &PricedSet, noted: usize) -> bool {
         let mut nodes = units.iter().flat_map(|unit| self.matrix.frees(*unit)).map(|(node, _)| node);
         price.gains_at_most(self.remaining()) && nodes.all(|node| self.changed[node] <= noted)
     }
 
-    /// Returns the cheapest units whose eviction lets at least one more member fit on a node (an index in the matrix), with their price:
-    /// either one unit that is enough by itself, or the least important units that are enough together. `None` if all available units there
-    /// are not enough.
+    /// Returns the cheapest units (single pods or whole groups) whose eviction lets at least one more member fit on a node (an index in the
+    /// matrix), with their price: either one unit that is enough by itself, or the least important units that are enough together. `None`
+    /// if all available units there are not enough.
     fn cheapest_set_on(&mut self, node: usize) -> Option<PricedSet> {
         if self.matrix.is_full(node) {
             return None;
@@ -210,14 +210,16 @@ impl GangPlacement<'_, '_> {
         Some(best)
     }
 
-    /// Returns the price of evicting the units `set` (indexes in the matrix) for one more member on a node (an index in the matrix).
+    /// Returns the price of evicting the units `set` (single pods or whole groups, as indexes in the matrix) for one more member on a node
+    /// (an index in the matrix).
     fn price(&mut self, node: usize, set: &[usize]) -> SetPrice {
         let gain = self.gain(set).min(self.remaining());
         let units = set.iter().map(|unit| &self.problem.potential.units[self.matrix.units[*unit].number]);
         SetPrice::of(units, 0, gain, node)
     }
 
-    /// Returns how many more members fit, on all nodes together, after the units `set` (indexes in the matrix) are evicted.
+    /// Returns how many more members fit, on all nodes together, after the units `set` (single pods or whole groups, as indexes in the
+    /// matrix) are evicted.
     fn gain(&mut self, set: &[usize]) -> usize {
         if let Some(gain) = self.gains.get(set) {
             return *gain;
@@ -230,15 +232,15 @@ impl GangPlacement<'_, '_> {
         gain
     }
 
-    /// Orders two sets of units (indexes in the matrix) with the same price; the less one is preferred: the set with the less important
-    /// units, then the smaller set.
+    /// Orders two sets of units (single pods or whole groups, as indexes in the matrix) with the same price; the less one is preferred: the
+    /// set with the less important units, then the smaller set.
     fn compare(&self, a: &[usize], b: &[usize]) -> Ordering {
         compare_sets(a, b, |a, b| self.order[*a].cmp(&self.order[*b]))
     }
 
-    /// Returns the victims for the members as they are placed, and their cost. They are chosen by reprieve from the units that were evicted
-    /// to place the members, and from all potential victims on nodes of the placement; the cheaper choice is returned, the second one if
-    /// both cost the same.
+    /// Returns the victims for the members as they are placed, and their cost. They are chosen by reprieve from the units (single pods or
+    /// whole groups) that were evicted to place the members, and from all potential victims on nodes of the placement; the cheaper choice
+    /// is returned, the second one if both cost the same.
     fn victims(&mut self) -> (Vec<UnitIndex>, Cost) {
         let few = self.reprieve(self.evicted.clone());
         let on_it = (0..self.used.len()).filter(|node| self.used[*node] > 0).flat_map(|node| &self.matrix.on[node]);
@@ -258,20 +260,21 @@ impl GangPlacement<'_, '_> {
         Cost::cheaper(self.problem, all, few, &self.placed)
     }
 
-    /// Puts the victims (indexes in the matrix), which are all units that are removed from the matrix, back into it. Returns them as
-    /// indexes in the problem.
+    /// Puts the victims (indexes in the matrix), which are all units (single pods or whole groups) that are removed from the matrix, back
+    /// into it. Returns them as indexes in the problem.
     fn put_victims_back(&mut self, victims: Vec<usize>) -> Vec<UnitIndex> {
         self.matrix.toggle_all(&victims);
         self.numbers_in_problem(victims)
     }
 
-    /// Converts indexes of units in the matrix to their indexes in the problem.
+    /// Converts indexes of units (single pods or whole groups) in the matrix to their indexes in the problem.
     fn numbers_in_problem(&self, units: Vec<usize>) -> Vec<UnitIndex> {
         units.into_iter().map(|unit| self.matrix.units[unit].number).collect()
     }
 
-    /// Puts those of `units` (indexes in the matrix, all removed before) back that leave enough capacity for the placed members, the most
-    /// important first. Returns the others, the victims, from the most to the least important.
+    /// Puts those of `units` back into the matrix that leave enough capacity for the placed members, the most important first. Returns the
+    /// others, the victims, from the most to the least important. Units are single pods or whole groups, given by their indexes in the
+    /// matrix; all of them are removed before.
     fn reprieve(&mut self, mut units: Vec<usize>) -> Vec<usize> {
         units.sort_unstable_by_key(|unit| self.order[*unit]);
         self.matrix.reprieve(units, &self.used)

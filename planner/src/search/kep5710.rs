@@ -93,9 +93,9 @@ fn search_cluster(problem: &Problem<'_>, occupancy: &Occupancy<'_>) -> Option<Fo
     place_and_reprieve(problem, occupancy, &available, most, trace)
 }
 
-/// Places the wanted members, with the units for which `available` (by index) is true as potential victims, and reprieves as many of these
-/// as it can. If fewer than `most` members fit this way, all available units are evicted before the members are placed. `None` if fewer
-/// than the needed members fit, or guaranteed budgets permit no choice of victims.
+/// Places the wanted members, with the units (single pods or whole groups) for which `available`, by index, is true as potential victims,
+/// and reprieves as many of these as it can. If fewer than `most` members fit this way, all available units are evicted before the members
+/// are placed. `None` if fewer than the needed members fit, or guaranteed budgets permit no choice of victims.
 pub(crate) fn place_and_reprieve(
     problem: &Problem<'_>,
     occupancy: &Occupancy<'_>,
@@ -121,8 +121,8 @@ pub(crate) fn place_and_reprieve(
     Some(Found { placed, victims, cost, trace, least: CostBound::default() })
 }
 
-/// Returns the sentence that says that at most `most` members fit, after the eviction of all units of lower priority, of which there are
-/// `units`.
+/// Returns the sentence that says that at most `most` members fit, after the eviction of all units (single pods or whole groups) of lower
+/// priority, of which there are `units`.
 pub(crate) fn most_placeable_sentence(demand: &Demand, most: usize, units: usize) -> String {
     let wanted = match demand.wanted {
         wanted if wanted < demand.members.len() => format!("the {} of minCount", counted(wanted, "member", "members")),
@@ -136,7 +136,8 @@ pub(crate) fn most_placeable_sentence(demand: &Demand, most: usize, units: usize
     )
 }
 
-/// Returns the sentence that says how many units step 6 excludes as victims, because evicting them would violate their budgets.
+/// Returns the sentence that says how many units (single pods or whole groups) step 6 excludes as victims, because evicting them would
+/// violate their budgets.
 pub(crate) fn excluded_units_sentence(units: usize) -> String {
     let are = counted(units, "unit is not evicted because its budgets", "units are not evicted because their budgets");
     format!("{are} would be violated.")
@@ -159,8 +160,8 @@ pub(crate) fn best_node_sentences(candidates: usize, nodes: usize, best: &str, c
     ]
 }
 
-/// Returns how many members can be placed at most if the units for which `available` (by index) is true may be evicted (step 4). With
-/// guaranteed budgets it is the number that greedy placements reach.
+/// Returns how many members can be placed at most if the units (single pods or whole groups) for which `available`, by index, is true may
+/// be evicted (step 4). With guaranteed budgets, it is the number that greedy placements reach.
 pub(crate) fn most_placeable(problem: &Problem<'_>, occupancy: &Occupancy<'_>, available: &[bool]) -> usize {
     let guarded = |unit: &UnitIndex| problem.budgets.guards(&problem.potential.units[*unit]);
     let any_guarded = !problem.budgets.is_empty() && (0..available.len()).any(|u| available[u] && guarded(&u));
@@ -176,8 +177,8 @@ pub(crate) fn most_placeable(problem: &Problem<'_>, occupancy: &Occupancy<'_>, a
     place(problem, occupancy, available).placed.len().max(place(problem, occupancy, &unguarded).placed.len())
 }
 
-/// Returns how many members fit after the eviction of all available units. `None` if that is not a plain sum over nodes: the members are of
-/// several classes, or not only free amounts matter for them.
+/// Returns how many members fit after the eviction of all units (single pods or whole groups) for which `available`, by index, is true.
+/// `None` if that is not a plain sum over nodes: the members are of several classes, or not only free amounts matter for them.
 fn count_by_amounts(problem: &Problem<'_>, occupancy: &Occupancy<'_>, available: &[bool]) -> Option<usize> {
     let [class] = problem.classes.as_slice() else { return None };
     let member = *class.members.first()?;
@@ -196,7 +197,8 @@ fn count_by_amounts(problem: &Problem<'_>, occupancy: &Occupancy<'_>, available:
     Some(sum)
 }
 
-/// Evicts all units for which `available` (by index) is true, and then places as many of the wanted members as fit.
+/// Evicts all units (single pods or whole groups) for which `available`, by index, is true, and then places as many of the wanted members
+/// as fit.
 fn place_after_all_evictions<'a>(
     problem: &Problem<'a>,
     occupancy: &Occupancy<'a>,
@@ -207,9 +209,9 @@ fn place_after_all_evictions<'a>(
     GreedyPlacement { evicted: units, ..fill_up_to(problem, &occupancy, problem.demand.wanted) }
 }
 
-/// Step 6: excludes units whose eviction would violate a budget as victims, as far as `most` members still fit. Returns by index of a unit
-/// (a single pod or a whole group) whether it may still be evicted, and the set of units that may be evicted although that violates a
-/// budget. `trace` gets a sentence about this.
+/// Step 6: excludes units (single pods or whole groups) whose eviction would violate a budget as victims, as far as `most` members still
+/// fit. `available` says by index of a unit whether it may be evicted before this step. Returns the same after it, and the set of units
+/// that may be evicted although that violates a budget. `trace` gets a sentence about this.
 fn exclude_violating_units(
     problem: &Problem<'_>,
     occupancy: &Occupancy<'_>,
@@ -254,9 +256,10 @@ fn exclude_violating_units(
     (available, forced)
 }
 
-/// Step 7: finds the lowest priority such that `most` members fit if no unit above it is evicted, by binary search over the priorities of
-/// the available units. Returns by index of a unit (a single pod or a whole group) whether it may still be evicted: none above that
-/// priority except those of `forced`, which the ceiling does not concern. `trace` gets a sentence about this.
+/// Step 7: finds the lowest priority such that `most` members fit if no unit (a single pod or a whole group) above it is evicted, by binary
+/// search over the priorities of the available units. `available` says by index of a unit whether it may be evicted before this step.
+/// Returns the same after it: no unit above that priority may be evicted any more, except those of `forced`. `trace` gets a sentence about
+/// this.
 fn lowest_ceiling(
     problem: &Problem<'_>,
     occupancy: &Occupancy<'_>,
@@ -287,9 +290,10 @@ fn lowest_ceiling(
     below(*ceiling)
 }
 
-/// Step 8: returns the victims for the fixed placement `layout`, and their cost. Two choices are compared: by reprieve of the units that
-/// were evicted to place the members, and by reprieve of all available units that have a pod on a node of the placement or that inter-pod
-/// constraints count. The cheaper one is returned, the second one if both cost the same. `None` if both violate a guaranteed budget.
+/// Step 8: returns the victims for the fixed placement `layout`, and their cost. Two choices are compared: by reprieve of the units (single
+/// pods or whole groups) that were evicted to place the members, and by reprieve of all available units that have a pod on a node of the
+/// placement or that inter-pod constraints count. The cheaper one is returned, the second one if both cost the same. `None` if both violate
+/// a guaranteed budget.
 fn best_victims(
     problem: &Problem<'_>,
     occupancy: &Occupancy<'_>,
@@ -321,16 +325,16 @@ fn best_victims(
     }
 }
 
-/// Returns true if the eviction of all these units violates no guaranteed budget.
+/// Returns true if the eviction of all these units (single pods or whole groups) violates no guaranteed budget.
 fn may_evict(problem: &Problem<'_>, victims: &[UnitIndex]) -> bool {
     let units = victims.iter().map(|unit| &problem.potential.units[*unit]);
     problem.budgets.may_evict(&problem.budgets.tally(), units)
 }
 
-/// Step 3: chooses victims that violate no guaranteed budget. `victims` returns a choice among the units given to it. While the choice
-/// violates such a budget, it is made again without one of its units under that budget: the most important one whose own threshold
-/// guarantees the budget, and if that leads to no choice, the most important one of the others instead. `None` if neither leads to a
-/// choice, or `units` is empty.
+/// Step 3: chooses victims that violate no guaranteed budget. `victims` returns a choice among the units (single pods or whole groups)
+/// given to it. While the choice violates such a budget, it is made again without one of its units under that budget: the most important
+/// one whose own threshold guarantees the budget, and if that leads to no choice, the most important one of the others instead. `None` if
+/// neither leads to a choice, or `units` is empty.
 fn within_guarantees(
     problem: &Problem<'_>,
     units: &[UnitIndex],

@@ -55,9 +55,9 @@ pub(crate) struct MatrixUnit {
 }
 
 impl Matrix {
-    /// Returns the matrix of these units of the problem, of which none is removed, for `goal` members, at most `cap` on each node. `None`
-    /// if the problem is not one of amounts (members of several classes, with host ports or claims for one pod, or inter-pod constraints),
-    /// or if an amount is too large.
+    /// Returns the matrix of these units (single pods or whole groups) of the problem, of which none is removed, for `goal` members, at
+    /// most `cap` on each node. `None` if the problem is not one of amounts (members of several classes, with host ports or claims for one
+    /// pod, or inter-pod constraints), or if an amount is too large.
     pub(crate) fn new(
         problem: &Problem<'_>,
         occupancy: &Occupancy<'_>,
@@ -151,7 +151,7 @@ impl Matrix {
         Some(())
     }
 
-    /// Returns the units of the matrix, as indexes in the problem.
+    /// Returns the units (single pods or whole groups) of the matrix, as indexes in the problem.
     pub(crate) fn units(&self) -> Vec<UnitIndex> {
         self.units.iter().map(|unit| unit.number).collect()
     }
@@ -177,7 +177,8 @@ impl Matrix {
         found.map_or(&[], |at| &self.amounts[at * width..(at + 1) * width])
     }
 
-    /// Returns the amounts that are free on a node (an index in the matrix) without the removed units, in the order of `request`.
+    /// Returns the amounts that are free on a node (an index in the matrix) without the removed units (single pods or whole groups), in the
+    /// order of `request`.
     pub(crate) fn free_on(&self, node: usize) -> &[i64] {
         &self.free[node * self.request.len()..(node + 1) * self.request.len()]
     }
@@ -216,8 +217,9 @@ impl Matrix {
         used
     }
 
-    /// Puts those of `units` (indexes in the matrix, all removed) back, in this order, that leave enough capacity for the placed members;
-    /// `used` is their number by node. Returns the other units.
+    /// Puts those of `units` back, in this order, that leave enough capacity for the placed members, and returns the others. Units are
+    /// single pods or whole groups, given by their indexes in the matrix; all of them are removed before. `used` has by node the number of
+    /// members placed there.
     pub(crate) fn reprieve(&mut self, mut units: Vec<usize>, used: &[usize]) -> Vec<usize> {
         units.retain(|unit| {
             let stays = self.may_return(*unit, used);
@@ -229,7 +231,8 @@ impl Matrix {
         units
     }
 
-    /// Returns true if a removed unit (an index in the matrix) can be put back beside the placed members; `used` is their number by node.
+    /// Returns true if a removed unit (a single pod or a whole group, as an index in the matrix) can be put back beside the placed members;
+    /// `used` has by node the number of members placed there.
     fn may_return(&self, unit: usize, used: &[usize]) -> bool {
         self.frees(unit).all(|(node, amounts)| {
             let members = i64::try_from(used[node]).unwrap_or(i64::MAX);
@@ -245,13 +248,13 @@ impl Matrix {
         self.slots[node] >= self.cap
     }
 
-    /// Returns how many members fit on a node (an index in the matrix) without the removed units, at most as many as may be placed on one
-    /// node.
+    /// Returns how many members fit on a node (an index in the matrix) without the removed units (single pods or whole groups), at most as
+    /// many as may be placed on one node.
     pub(crate) fn slots_on(&self, node: usize) -> usize {
         self.slots[node]
     }
 
-    /// Puts all removed units back.
+    /// Puts all removed units (single pods or whole groups) back.
     pub(crate) fn put_all_back(&mut self) {
         (0..self.units.len())
             .filter(|unit| self.removed[*unit])
@@ -265,8 +268,8 @@ impl Matrix {
         self.toggle_all(&[unit]);
     }
 
-    /// Removes several units (indexes in the matrix), or puts back those that are removed, and then counts again how many members fit on
-    /// their nodes.
+    /// Removes several units (single pods or whole groups, as indexes in the matrix), or puts back those that are removed, and then counts
+    /// again how many members fit on their nodes.
     pub(crate) fn toggle_all(&mut self, units: &[usize]) {
         let width = self.request.len();
         for unit in units {

@@ -9,7 +9,8 @@ use crate::model::PodIndex;
 use crate::problem::{Problem, UnitIndex};
 use std::collections::BTreeMap;
 
-/// Returns a copy of the occupancy `room` with the units `victims` evicted and the members in `placed` on their nodes.
+/// Returns a copy of the occupancy `room` with the `victims` evicted, which are units (single pods or whole groups), and the members in
+/// `placed` on their nodes.
 pub(super) fn with_plan<'a>(
     problem: &Problem<'_>,
     room: &Occupancy<'a>,
@@ -23,8 +24,8 @@ pub(super) fn with_plan<'a>(
 }
 
 /// Puts those of `candidates` back into the occupancy `room` beside which the placed members still fit, in the order of [`order`]. Before,
-/// all candidates must be removed from `room`, and the members in `placed` must be in it. Returns the units that are not put back, the
-/// victims, from the most to the least important.
+/// all candidates must be removed from `room`, and the members in `placed` must be in it. Returns the units (single pods or whole groups)
+/// that are not put back, the victims, from the most to the least important.
 pub(crate) fn reprieve(
     problem: &Problem<'_>,
     room: &mut Occupancy<'_>,
@@ -68,8 +69,8 @@ pub(crate) fn reprieve_by<'l>(
 }
 
 /// Returns true if inter-pod constraints admit the placed members after these `pods` were put back into the occupancy `room`. `slack`
-/// caches the slack of the members' spread constraints between calls: it is computed at the first call, and then updated; if the result is
-/// false, it is left as before the pods were put back.
+/// caches between calls how many more pods each topology domain may get before a member's spread constraint is violated: it is computed at
+/// the first call, and then updated; if the result is false, it is left as before the pods were put back.
 fn holds_around(
     room: &mut Occupancy<'_>,
     slack: &mut Option<Option<Slack>>,
@@ -93,8 +94,9 @@ fn holds_around(
     holds
 }
 
-/// Returns the order in which units are reprieved: first those whose eviction would violate a guaranteed budget, then those whose eviction
-/// would violate another budget, then the others. Within each of these three, the most important unit comes first.
+/// Returns the order in which units (single pods or whole groups) are reprieved: first those whose eviction would violate a guaranteed
+/// budget, then those whose eviction would violate another budget, then the others. Within each of these three, the most important unit
+/// comes first.
 pub(crate) fn order(problem: &Problem<'_>, candidates: &[UnitIndex]) -> Vec<UnitIndex> {
     let (potential, budgets) = (&problem.potential, &problem.budgets);
     let mut units = candidates.to_vec();

@@ -47,8 +47,8 @@ impl Ord for SetPrice {
 }
 
 impl SetPrice {
-    /// Returns the price of evicting these units: the eviction of `violations` of their pods violates a budget, and `gain` more members fit
-    /// then. `rank` is the node for which the units were chosen.
+    /// Returns the price of evicting these units (single pods or whole groups): the eviction of `violations` of their pods violates a
+    /// budget, and `gain` more members fit then. `rank` is the node for which the units were chosen.
     pub(crate) fn of<'u>(
         units: impl Iterator<Item = &'u Unit<'u>> + Clone,
         violations: usize,
@@ -101,7 +101,7 @@ impl VictimSet {
         (!breached).then_some(Self { units, price })
     }
 
-    /// Returns the price by which the victim set (units evicted together so that more members fit) is compared with others.
+    /// Returns the price by which the victim set (single pods and whole groups that are evicted together) is compared with others.
     pub(crate) fn price(&self) -> SetPrice {
         self.price
     }
@@ -146,9 +146,9 @@ pub(crate) struct VictimSets<'p, 'a> {
 }
 
 impl VictimSets<'_, '_> {
-    /// Returns the victim set (units evicted together so that more members fit) with the lowest price that lets one more member fit on the
-    /// node with this rank (its index in the list of nodes), where none fits now; `None` if no permitted evictions suffice. `tally` counts
-    /// the evictions so far by budget; `remaining` members are not placed yet. `occupancy` is unchanged afterwards.
+    /// Returns the victim set (single pods and whole groups that are evicted together) with the lowest price that lets one more member fit
+    /// on the node with this rank (its index in the list of nodes), where none fits now; `None` if no permitted evictions suffice. `tally`
+    /// counts the evictions so far by budget; `remaining` members are not placed yet. `occupancy` is unchanged afterwards.
     pub(crate) fn cheapest(
         &self,
         occupancy: &mut Occupancy<'_>,
@@ -180,7 +180,7 @@ impl VictimSets<'_, '_> {
     }
 
     /// Returns what [`Self::cheapest`] returns, for a member without host ports and claims for one pod, for which only amounts matter on
-    /// the node: of the `candidates`, only units that free something that the node lacks are considered.
+    /// the node: of the `candidates`, only units (single pods or whole groups) that free something that the node lacks are considered.
     fn cheapest_by_count(
         &self,
         occupancy: &mut Occupancy<'_>,
@@ -220,8 +220,8 @@ impl VictimSets<'_, '_> {
         self.best_of(occupancy, tally, rank, remaining, sets.into_iter())
     }
 
-    /// Returns, of these sets of units, the one with the lowest price whose eviction violates no guaranteed budget and after which
-    /// inter-pod constraints still admit the member; `None` if there is none.
+    /// Returns, of these sets of units (single pods or whole groups), the one with the lowest price whose eviction violates no guaranteed
+    /// budget and after which inter-pod constraints still admit the member; `None` if there is none.
     fn best_of(
         &self,
         occupancy: &mut Occupancy<'_>,
@@ -248,7 +248,7 @@ impl VictimSets<'_, '_> {
     }
 
     /// Returns true if inter-pod constraints admit the member to the node with this rank (its index in the list of nodes) after the
-    /// eviction of these units; its affinity may need one of their pods.
+    /// eviction of these units (single pods or whole groups); its affinity may need one of their pods.
     fn still_admits_without(&self, occupancy: &mut Occupancy<'_>, units: &[UnitIndex], rank: Rank) -> bool {
         let pods = |unit: &UnitIndex| -> &[PodIndex] { &self.problem.potential.units[*unit].pods };
         // Without affinity and spread constraints, the removal of a pod cannot make a node infeasible.
@@ -266,8 +266,8 @@ impl VictimSets<'_, '_> {
         lets_in
     }
 
-    /// Returns true if one more member fits on the node with this rank (its index in the list of nodes) without these units, by resources,
-    /// host ports and claims for one pod.
+    /// Returns true if one more member fits on the node with this rank (its index in the list of nodes) without these units (single pods or
+    /// whole groups), by resources, host ports and claims for one pod.
     fn fits_without(&self, occupancy: &mut Occupancy<'_>, units: &[UnitIndex], rank: Rank) -> bool {
         let here: Vec<PodIndex> = units.iter().flat_map(|number| self.problem.pods_on(*number, rank)).collect();
         self.problem.effort.take(here.len());
@@ -277,8 +277,9 @@ impl VictimSets<'_, '_> {
         fits
     }
 
-    /// Returns those of `candidates` that must be evicted so that one more member fits on the node with this rank (its index in the list of
-    /// nodes): all are removed, and then put back in the order of [`Self::reprieve_order`] if the member still fits.
+    /// Returns those of `candidates` (units of eviction) without which one more member fits on the node with this rank (its index in the
+    /// list of nodes), such that each of them is needed: all candidates are removed, and then, in the order of [`Self::reprieve_order`],
+    /// each is put back if the member still fits beside it. `occupancy` is unchanged afterwards.
     fn least_important(
         &self,
         occupancy: &mut Occupancy<'_>,
@@ -301,8 +302,8 @@ impl VictimSets<'_, '_> {
         set.into_iter().map(|(number, _)| number).collect()
     }
 
-    /// Returns these units in the order in which they are reprieved: first those whose eviction violates a budget, in addition to the
-    /// evictions in `tally`; within both parts the most important first.
+    /// Returns these units (single pods or whole groups) in the order in which they are reprieved: first those whose eviction violates a
+    /// budget, in addition to the evictions in `tally`; within both parts the most important first.
     fn reprieve_order(&self, tally: &Tally, mut order: Vec<UnitIndex>) -> Vec<UnitIndex> {
         let units = &self.problem.potential.units;
         order.sort_by(|a, b| importance::compare(&units[*a], &units[*b]));
@@ -315,8 +316,9 @@ impl VictimSets<'_, '_> {
         order
     }
 
-    /// Returns the price of evicting the units `set` for members on the node with this rank (its index in the list of nodes). `tally`
-    /// counts the evictions so far by budget; `remaining` members are not placed yet. `occupancy` is unchanged afterwards.
+    /// Returns the price of evicting the units `set` (single pods or whole groups) for members on the node with this rank (its index in the
+    /// list of nodes). `tally` counts the evictions so far by budget; `remaining` members are not placed yet. `occupancy` is unchanged
+    /// afterwards.
     fn price(
         &self,
         occupancy: &mut Occupancy<'_>,
@@ -356,14 +358,14 @@ impl VictimSets<'_, '_> {
         after.saturating_sub(before).min(remaining)
     }
 
-    /// Orders two sets of units of the same price; the less one is preferred. See [`compare_sets`].
+    /// Orders two sets of units (single pods or whole groups) of the same price; the less one is preferred. See [`compare_sets`].
     fn compare(&self, a: &[UnitIndex], b: &[UnitIndex]) -> Ordering {
         compare_sets(a, b, |a, b| self.problem.potential.compare(*a, *b))
     }
 }
 
-/// Orders two sets of units of the same price; the less one is preferred: the one whose units are less important, compared one by one, then
-/// the smaller one. `order` says which of two units is more important: that is the less one.
+/// Orders two sets of units (single pods or whole groups) of the same price; the less one is preferred: the one whose units are less
+/// important, compared one by one, then the smaller one. `order` says which of two units is more important: that is the less one.
 pub(super) fn compare_sets(
     a: &[UnitIndex],
     b: &[UnitIndex],

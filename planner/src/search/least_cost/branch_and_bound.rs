@@ -14,10 +14,10 @@ pub(super) trait EvictionTrial {
     fn take(&mut self, unit: UnitIndex);
     /// Puts a removed unit back: reverts [`Self::take`].
     fn put(&mut self, unit: UnitIndex);
-    /// Returns true if the wanted number of members fits without the removed units.
+    /// Returns true if the wanted number of members fits without the removed units (single pods or whole groups).
     fn enough(&mut self) -> bool;
-    /// Returns the wanted members with the ranks (indexes in the list of nodes) of their nodes, placed without the removed units; `None` if
-    /// fewer fit.
+    /// Returns the wanted members with the ranks (indexes in the list of nodes) of their nodes, placed without the removed units (single
+    /// pods or whole groups); `None` if fewer fit.
     fn placement(&mut self, problem: &Problem<'_>) -> Option<Vec<(PodIndex, Rank)>>;
 }
 
@@ -59,9 +59,9 @@ impl<'p, 'a> BranchAndBound<'p, 'a> {
         self.checks
     }
 
-    /// Tries the subsets of `units`, and returns true if the search was not cut short. `least` and `most` are the same capacity with no
-    /// unit removed, before and afterwards; during the search, the evicted units are removed from `least`, and from `most` also those not
-    /// decided on. `monotone` says that further evictions never reduce how many members fit.
+    /// Tries the subsets of `units` (single pods or whole groups), and returns true if the search was not cut short. `least` and `most` are
+    /// the same capacity with no unit removed, before and afterwards; during the search, the evicted units are removed from `least`, and
+    /// from `most` also those not decided on. `monotone` says that further evictions never reduce how many members fit.
     pub(super) fn run<T: EvictionTrial>(
         &mut self,
         least: &mut T,
@@ -81,8 +81,9 @@ impl<'p, 'a> BranchAndBound<'p, 'a> {
         self.checks > 0 && !self.problem.effort.spent()
     }
 
-    /// Decides on the first unit of `rest`, first for keeping it and then for evicting it, and on the others in turn. The units chosen so
-    /// far are removed from `least`, and from `most` those of `rest` as well; `tally` counts the chosen ones by budget.
+    /// Decides on the first unit (a single pod or a whole group) of `rest`, first for keeping it and then for evicting it, and on the
+    /// others in turn. In `least`, the units chosen for eviction are removed, and in `most` those of `rest` as well; `tally` counts the
+    /// chosen ones by budget.
     fn branch<T: EvictionTrial>(&mut self, least: &mut T, most: &mut T, rest: &[UnitIndex], tally: &Tally) {
         let Some((unit, rest)) = rest.split_first() else { return };
         if self.checks < 2 {
@@ -117,8 +118,9 @@ impl<'p, 'a> BranchAndBound<'p, 'a> {
         self.chosen.pop();
     }
 
-    /// Makes the chosen units the best set if they cost less than it. `cost` is their cost without the work and the pods that are lost or
-    /// stranded, which are added here if sets are compared by them; `trial` is the capacity without the chosen units.
+    /// Makes the chosen units (single pods or whole groups) the best set of victims if they cost less than it. `cost` is their cost without
+    /// the losses (pods that fit on no other node, and work), which are added here if the problem compares them; `trial` is the capacity
+    /// without the chosen units.
     fn keep_if_cheaper<T: EvictionTrial>(&mut self, trial: &mut T, mut cost: Cost) {
         let ties = self.cost.as_ref().is_some_and(|best| cost.bound() == best.bound());
         if ties && self.ties == 0 {

@@ -14,8 +14,8 @@ use crate::search::reprieve::{order, reprieve};
 
 /// Capacity on which a choice of victims is turned into a plan.
 pub(super) trait PlanTrial: EvictionTrial {
-    /// Puts those of `units`, which are all removed, back beside which the members still fit where they are `placed`. Returns the others,
-    /// the victims, from the most to the least important.
+    /// Puts those of `units` (single pods or whole groups, all removed before) back beside which the members still fit where they are
+    /// `placed`. Returns the others, the victims, from the most to the least important.
     fn reprieve(&mut self, problem: &Problem<'_>, placed: &[(PodIndex, Rank)], units: &[UnitIndex]) -> Vec<UnitIndex>;
 }
 
@@ -67,14 +67,14 @@ impl EvictionTrial for OccupancyTrial<'_, '_> {
         packing::pack(self.problem, &self.occupancy, self.goal).is_some()
     }
 
-    /// Returns a placement of `goal` members without the removed units; `None` if none is found.
+    /// Returns a placement of `goal` members without the removed units (single pods or whole groups); `None` if none is found.
     fn placement(&mut self, problem: &Problem<'_>) -> Option<Vec<(PodIndex, Rank)>> {
         packing::pack(problem, &self.occupancy, self.goal)
     }
 }
 
 impl PlanTrial for OccupancyTrial<'_, '_> {
-    /// Places the members as in `placed`, and reprieves units in the order of step 8.
+    /// Places the members as in `placed`, and reprieves units (single pods or whole groups) in the order of step 8.
     fn reprieve(&mut self, problem: &Problem<'_>, placed: &[(PodIndex, Rank)], units: &[UnitIndex]) -> Vec<UnitIndex> {
         placed.iter().for_each(|(pod, rank)| self.occupancy.add(*pod, *rank));
         reprieve(problem, &mut self.occupancy, placed, units)
@@ -100,12 +100,12 @@ impl EvictionTrial for NodeTrial<'_, '_> {
         self.occupancy.put(&self.near.pods(unit, self.rank));
     }
 
-    /// Returns true if the pod fits on the node without the removed units.
+    /// Returns true if the pod fits on the node without the removed units (single pods or whole groups).
     fn enough(&mut self) -> bool {
         self.occupancy.refuse(self.member, self.rank).is_none()
     }
 
-    /// Returns the pod on the node; it is not checked again that it fits.
+    /// Returns the pod with the rank of the node. Whether it fits there is not checked again.
     fn placement(&mut self, _: &Problem<'_>) -> Option<Vec<(PodIndex, Rank)>> {
         Some(vec![(self.member, self.rank)])
     }
@@ -131,7 +131,8 @@ impl EvictionTrial for Matrix {
         self.total >= self.goal
     }
 
-    /// Returns a placement of as many members as the goal says, without the removed units; `None` if fewer fit.
+    /// Returns a placement of as many members as the goal says, without the removed units (single pods or whole groups); `None` if fewer
+    /// fit.
     fn placement(&mut self, problem: &Problem<'_>) -> Option<Vec<(PodIndex, Rank)>> {
         let (nodes, mut placed, mut used) = (0..self.on.len(), Vec::new(), vec![0; self.on.len()]);
         self.fill(problem, nodes, self.goal, &mut placed, &mut used);
@@ -140,7 +141,8 @@ impl EvictionTrial for Matrix {
 }
 
 impl PlanTrial for Matrix {
-    /// Puts units back into the matrix in the order of step 8, if they leave enough capacity for the placed members.
+    /// Puts units (single pods or whole groups) back into the matrix in the order of step 8, if they leave enough capacity for the placed
+    /// members.
     fn reprieve(&mut self, problem: &Problem<'_>, placed: &[(PodIndex, Rank)], units: &[UnitIndex]) -> Vec<UnitIndex> {
         let removed = order(problem, units).into_iter().filter_map(|unit| self.number_of(unit)).collect();
         let used = self.used(placed);

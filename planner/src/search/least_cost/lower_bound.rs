@@ -19,8 +19,9 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// Computes lower bounds for plans with the units of `matrix`, of which none is removed, as potential victims. It is tested whether
-    /// there can be a plan with a lower highest priority than that of `best`.
+    /// Computes lower bounds on the cost of plans that place [`Matrix::goal`] members, with the units (single pods or whole groups) of
+    /// `matrix`, of which none is removed, as potential victims. It also finds out whether a plan could have a lower highest priority of a
+    /// victim than `best`.
     pub(super) fn new(matrix: &mut Matrix, best: &CandidatePlan) -> Self {
         let ceiling = best.cost.highest_priority;
         let below: Vec<usize> =
@@ -37,7 +38,7 @@ impl Bound {
         Self { weight, tight, slack }
     }
 
-    /// Returns the lower bound on the sum of the offset priorities of the victims.
+    /// Returns the lower bound on the sum of the victim pods' priorities, each offset by 2^31.
     pub(super) fn weight(&self) -> u64 {
         self.weight
     }
@@ -57,13 +58,13 @@ impl Bound {
         }
     }
 
-    /// Returns true if no plan is cheaper than one of this cost, apart from tie-breaks.
+    /// Returns true if it is proven that no plan is cheaper than one of this cost, apart from tie-breaks.
     pub(super) fn reached(&self, cost: &Cost) -> bool {
         self.highest_priority_is_least(cost) && cost.priority_sum <= self.weight
     }
 
     /// Returns true if a plan of this cost is not worth improving: no plan is cheaper by as much as one pod of priority 0, or, if there are
-    /// very many units, by a fiftieth of the bound. With few units it is always false.
+    /// very many units (single pods or whole groups), by a fiftieth of the bound. With few units it is always false.
     pub(super) fn negligible(&self, cost: &Cost) -> bool {
         self.highest_priority_is_least(cost) && cost.priority_sum.saturating_sub(self.weight) < self.slack
     }
@@ -74,8 +75,8 @@ impl Bound {
     }
 }
 
-/// Returns a lower bound on the weight of the units that must be evicted to free enough of one resource; `resource` is an index in
-/// [`Matrix::request`].
+/// Returns a lower bound on the weight of the units (single pods or whole groups) that must be evicted to free enough of one resource;
+/// `resource` is an index in [`Matrix::request`].
 fn weight(matrix: &Matrix, resource: usize) -> u64 {
     let mut free: Vec<i64> = (0..matrix.on.len()).map(|node| matrix.free_on(node)[resource].max(0)).collect();
     free.sort_unstable_by(|a, b| b.cmp(a));

@@ -56,8 +56,8 @@ pub(crate) fn search(problem: &Problem<'_>, occupancy: &Occupancy<'_>) -> Option
     }
 }
 
-/// Returns a cheaper plan than `first` if the search finds one, otherwise `first`; with a lower bound on the cost of every plan. `matrix`
-/// is the problem as a matrix of amounts, if that was computed before.
+/// Returns a cheaper plan than `first` if the search finds one, otherwise `first`; in both cases with a lower bound on the cost of every
+/// plan. `matrix` is the problem as a matrix of amounts, if that was computed before.
 pub(crate) fn improve(problem: &Problem<'_>, occupancy: &Occupancy<'_>, first: Found, matrix: Option<Matrix>) -> Found {
     let goal = first.placed.len();
     let mut best = CandidatePlan { placed: first.placed, victims: first.victims, cost: first.cost };
@@ -81,8 +81,8 @@ fn found(best: CandidatePlan, mut trace: Vec<String>, first: &Cost, least: CostB
     Found { placed: best.placed, victims: best.victims, cost: best.cost, trace, least }
 }
 
-/// Returns the units that a plan cheaper than this cost can evict: none above its highest priority, unless the plan violates budgets, which
-/// units above could avoid.
+/// Returns the units (single pods or whole groups) that a plan cheaper than this cost can evict: none above its highest priority, unless
+/// the plan violates budgets, which units above could avoid.
 fn useful(problem: &Problem<'_>, cost: &Cost) -> Vec<UnitIndex> {
     let units = &problem.potential.units;
     let ceiling = cost.highest_priority.filter(|_| cost.budget_violations == 0).unwrap_or(i32::MAX);
@@ -152,8 +152,9 @@ fn keep_cheaper(other: Option<CandidatePlan>, best: &mut CandidatePlan) {
     }
 }
 
-/// Tries every subset of the units as victims, where the strategy `kep5710` found no plan: its placement is greedy, and guaranteed budgets
-/// do not permit the eviction of all units at once. `None` if no subset is a plan, or if there are too many units, members or nodes.
+/// Tries every subset of the units (single pods or whole groups) as victims, where the strategy `kep5710` found no plan: its placement is
+/// greedy, and guaranteed budgets do not permit the eviction of all units at once. `None` if no subset is a plan, or if there are too many
+/// units, members or nodes.
 fn search_exhaustively(problem: &Problem<'_>, occupancy: &Occupancy<'_>) -> Option<Found> {
     let units: Vec<UnitIndex> = (0..problem.potential.units.len()).collect();
     if units.len() > PLACED_UNITS || !packing::is_small(problem) {

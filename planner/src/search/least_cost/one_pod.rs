@@ -66,8 +66,8 @@ pub(crate) fn search(problem: &Problem<'_>, occupancy: &Occupancy<'_>, first: Op
     Some(found(best, trace, &known.unwrap_or_default(), least))
 }
 
-/// Returns the units on the node with this rank (its index in the list of nodes) whose eviction can help the pod `member`: if only amounts
-/// decide, those that free a resource of which the pod lacks some there, otherwise all.
+/// Returns the units (single pods or whole groups) on the node with this rank (its index in the list of nodes) whose eviction can help the
+/// pod `member`: if only amounts decide, those that free a resource of which the pod lacks some there, otherwise all.
 fn useful(problem: &Problem<'_>, occupancy: &Occupancy<'_>, member: PodIndex, rank: Rank) -> Vec<UnitIndex> {
     let units = &problem.potential.on[rank];
     let Some(pod) = problem.cluster.pod_at(member).filter(|_| occupancy.needs_only_amounts(member)) else {
@@ -82,8 +82,8 @@ fn useful(problem: &Problem<'_>, occupancy: &Occupancy<'_>, member: PodIndex, ra
     units.iter().copied().filter(|unit| problem.pods_on(*unit, rank).iter().any(frees)).collect()
 }
 
-/// Returns those of `units`, the units of one node, that a choice of victims cheaper than `cost` can contain; `None` if no such choice is
-/// worth a search. Without `cost`, all of them are returned.
+/// Returns those of `units` (single pods or whole groups with pods on one node) that a choice of victims cheaper than `cost` can contain;
+/// `None` if no such choice is worth a search. Without `cost`, all of them are returned.
 fn promising(
     problem: &Problem<'_>,
     occupancy: &Occupancy<'_>,

@@ -31,9 +31,9 @@ struct Score {
     pods: usize,
 }
 
-/// Returns the best choice of victims that the local search finds, starting from the victims `start`, among the units of `matrix`, of which
-/// none is removed; `None` if it finds none better than `start`. The search ends early near `weight`, a lower bound on the weight of all
-/// choices. `ceiling_is_tight` says that no choice has a lower highest priority than `start`.
+/// Returns the best choice of victims that the local search finds, starting from the victims `start`, among the units (single pods or whole
+/// groups) of `matrix`, of which none is removed; `None` if it finds none better than `start`. The search ends early near `weight`, a lower
+/// bound on the weight of all choices. `ceiling_is_tight` says that no choice has a lower highest priority than `start`.
 pub(super) fn run(
     problem: &Problem<'_>,
     matrix: &mut Matrix,
@@ -187,7 +187,7 @@ impl<'p, 'a> RuinAndRecreate<'p, 'a> {
         }
     }
 
-    /// Returns true if the evicted units violate a guaranteed budget.
+    /// Returns true if the evicted units (single pods or whole groups) violate a guaranteed budget.
     fn breached(&self) -> bool {
         if self.exceeded == 0 {
             return false;
@@ -205,7 +205,7 @@ impl<'p, 'a> RuinAndRecreate<'p, 'a> {
         self.journal.clear();
     }
 
-    /// Returns the score of the evicted units, by which choices are compared; lower is better.
+    /// Returns the score of the evicted units (single pods or whole groups), by which choices are compared; lower is better.
     fn score(&mut self) -> Score {
         let units = self.evicted.iter().map(|unit| &self.matrix.units[*unit]);
         let highest = units.clone().map(|unit| unit.priority).max().unwrap_or(i32::MIN);
@@ -235,8 +235,8 @@ impl<'p, 'a> RuinAndRecreate<'p, 'a> {
         accepts_heavier(&mut self.numbers, more, mean, heat)
     }
 
-    /// Puts some of the evicted units back, chosen at random: one to three times either a single unit, or most of those on a node. If
-    /// `lower`, all units above the priority `limit` are put back before.
+    /// Puts some of the evicted units (single pods or whole groups) back, chosen at random: one to three times either a single unit, or
+    /// most of those on a node. If `lower`, all units above the priority `limit` are put back before.
     fn ruin(&mut self, lower: bool) {
         if lower {
             let above = |unit: &usize| self.matrix.units[*unit].priority > self.limit;
@@ -264,8 +264,9 @@ impl<'p, 'a> RuinAndRecreate<'p, 'a> {
         }
     }
 
-    /// Evicts units until enough members fit, always for one more member on the node where that is cheapest, and puts units back that are
-    /// not needed. Returns false if enough members cannot be reached, or a guaranteed budget would be violated.
+    /// Evicts units (single pods or whole groups) until enough members fit, always for one more member on the node where that is cheapest,
+    /// and puts units back that are not needed. Returns false if enough members cannot be reached, or a guaranteed budget would be
+    /// violated.
     fn recreate(&mut self) -> bool {
         while self.matrix.total < self.matrix.goal {
             let mut cheapest: Option<(u128, usize)> = None;
@@ -297,8 +298,8 @@ impl<'p, 'a> RuinAndRecreate<'p, 'a> {
         true
     }
 
-    /// Returns the price of one more member on a node (an index in the matrix): the cost of the units to evict, in 64ths, divided by the
-    /// number of further members that then fit. [`NEVER`] if no permitted evictions suffice.
+    /// Returns the price of one more member on a node (an index in the matrix): the cost of the units (single pods or whole groups) to
+    /// evict, in 64ths, divided by the number of further members that then fit. [`NEVER`] if no permitted evictions suffice.
     fn price(&mut self, node: usize) -> u128 {
         let price = match self.units_to_evict_on(node, false) {
             None => NEVER,
@@ -316,8 +317,9 @@ impl<'p, 'a> RuinAndRecreate<'p, 'a> {
         price
     }
 
-    /// Returns the units (indexes in the matrix) to evict so that one more member fits on a node: those that free most of what is missing
-    /// for their price, which is multiplied by a random factor if `noise`. `None` if no permitted evictions suffice.
+    /// Returns the units (single pods or whole groups, as indexes in the matrix) to evict so that one more member fits on a node: those
+    /// that free most of what is missing for their price, which is multiplied by a random factor if `noise`. `None` if no permitted
+    /// evictions suffice.
     fn units_to_evict_on(&mut self, node: usize, noise: bool) -> Option<Vec<usize>> {
         let wanted = i64::try_from(self.matrix.slots_on(node) + 1).ok()?;
         if self.matrix.is_full(node) {
@@ -387,8 +389,8 @@ impl<'p, 'a> RuinAndRecreate<'p, 'a> {
         price
     }
 
-    /// Puts evicted units back without whose eviction enough members still fit, those of the highest priority first. A limited number of
-    /// units, chosen at random, is tried.
+    /// Puts evicted units (single pods or whole groups) back without whose eviction enough members still fit, those of the highest priority
+    /// first. A limited number of units, chosen at random, is tried.
     fn put_back_unneeded(&mut self) {
         let mut order = self.evicted.clone();
         let turn = self.numbers.below(order.len().max(1));

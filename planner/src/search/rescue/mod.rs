@@ -209,7 +209,8 @@ impl<'a> VictimSearch<'_, 'a> {
     }
 
     /// Returns a lower bound on the weight of the evictions that free the node with this rank (its index in the list of nodes); `None` if
-    /// it is infeasible even without all units that may be evicted, by amounts or by the filters that do not depend on other pods.
+    /// it is infeasible even without all units (single pods or whole groups) that may be evicted, by amounts or by the filters that do not
+    /// depend on other pods.
     fn node_bound(&mut self, rank: Rank) -> Option<NodeBound<'a>> {
         if self.problem.classes.first().is_none_or(|class| class.unsuitable[rank].is_some()) {
             return None;
@@ -335,8 +336,8 @@ impl<'a> VictimSearch<'_, 'a> {
         *self.shares.entry(id).or_insert_with(share)
     }
 
-    /// Returns the units that may be evicted from the node with this rank (its index in the list of nodes), with what each costs and frees.
-    /// `resources` is the number of resources that the critical add-on requests.
+    /// Returns the units (single pods or whole groups) that may be evicted from the node with this rank (its index in the list of nodes),
+    /// with what each costs and frees. `resources` is the number of resources that the critical add-on requests.
     fn candidates_on(&mut self, rank: Rank, resources: usize) -> NodeCandidates {
         let units = self.problem.potential.on[rank].clone();
         let going = units.into_iter().filter(|unit| self.fates[*unit] != Fate::Stays);
@@ -391,15 +392,15 @@ impl<'a> VictimSearch<'_, 'a> {
         (!nowhere).then(|| EvictableUnit { unit, class, freed, step: self.price(unit).step })
     }
 
-    /// Returns true if the critical add-on fits on the node with this rank (its index in the list of nodes), with the chosen units removed.
-    /// Takes one look (a check of a node) from the effort; false if none is left.
+    /// Returns true if the critical add-on fits on the node with this rank (its index in the list of nodes), with the chosen units (single
+    /// pods or whole groups) removed. Takes one look (a check of a node) from the effort; false if none is left.
     fn fits(&mut self, rank: Rank) -> bool {
         self.effort.take(1) && self.occupancy.refuse(self.member, rank).is_none()
     }
 
-    /// Branch and bound: keeps the chosen units as the best choice if the add-on fits without them, otherwise tries to add each candidate
-    /// from position `from` on, as long as the choice can be lighter than the best one so far. `chosen` has positions of candidates of the
-    /// node; `sums` and `spent` are the sums over them and their evictions by budget.
+    /// Branch and bound: keeps the chosen units (single pods or whole groups) as the best choice if the add-on fits without them, otherwise
+    /// tries to add each candidate from position `from` on, as long as the choice can be lighter than the best one so far. `chosen` has
+    /// positions of candidates of the node; `sums` and `spent` are the sums over them and their evictions by budget.
     fn branch(
         &mut self,
         node: &NodeCandidates,
@@ -438,8 +439,8 @@ impl<'a> VictimSearch<'_, 'a> {
         }
     }
 
-    /// Returns a lower bound on the weight of every choice that has the chosen units, which are summed up in `sums` and `spent`, and
-    /// further candidates of the node from position `from` on.
+    /// Returns a lower bound on the weight of every choice that has the chosen units (single pods or whole groups), which are summed up in
+    /// `sums` and `spent`, and further candidates of the node from position `from` on.
     fn bound(&self, node: &NodeCandidates, from: usize, sums: &Sums, spent: &BudgetUse) -> Weight<'a> {
         let violations = spent.most_above_allowed(self.problem).max(sums.in_several_budgets);
         Weight {
@@ -454,8 +455,9 @@ impl<'a> VictimSearch<'_, 'a> {
         }
     }
 
-    /// Makes the chosen units (positions of candidates of the node), after whose eviction the critical add-on fits, the best choice if
-    /// their weight is lower, and if those of them that may be evicted only if they fit on other nodes do so together.
+    /// Makes the units at the positions `chosen` in the candidates of the node the best choice, if their weight is lower and those of them
+    /// that may be evicted only if they fit on other nodes do so together. The critical add-on fits after their eviction. A unit is a
+    /// single pod or a whole group.
     fn keep_if_lightest(&mut self, node: &NodeCandidates, sums: &Sums, chosen: &[usize]) {
         let (problem, cluster) = (self.problem, self.problem.cluster);
         let units: Vec<UnitIndex> = chosen.iter().map(|at| node.candidates[*at].unit).collect();
