@@ -62,8 +62,8 @@ pub(super) fn assemble(problem: &Problem<'_>, mut occupancy: Occupancy<'_>, foun
     }
 }
 
-/// Reads the UIDs of these units' pods in advance and discards them, so that the processor waits for many memory accesses at the same time.
-/// That saves a fifth of the time to write a plan with tens of thousands of victims.
+/// Reads the UIDs of the pods of these units (single pods or whole groups) in advance and discards them, so that the processor waits for
+/// many memory accesses at the same time. That saves a fifth of the time to write a plan with tens of thousands of victims.
 fn prefetch_uids(problem: &Problem<'_>, units: &[UnitIndex]) {
     let pods = units.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter());
     let bytes = pods.filter_map(|pod| problem.cluster.pod_at(*pod)?.uid.bytes().next());

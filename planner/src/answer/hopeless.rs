@@ -7,8 +7,9 @@ use crate::problem::Problem;
 use std::collections::BTreeMap;
 use std::iter::once;
 
-/// Explains why no node can be freed for the critical add-on `pod`. `fates` says by index of a unit (a single pod or a whole group) whether
-/// it may be evicted; `looked` are the number of nodes on which victims were searched, and of those that evictions could free.
+/// Explains why no node can be freed for the critical add-on `pod`: numbers of nodes by reason, from `all_nodes`, and the nearest node of
+/// `problem`. `fates` says by index of a unit (a single pod or a whole group) whether it may be evicted; `looked` are the number of nodes
+/// on which victims were searched, and of those that evictions could free.
 pub(super) fn hopeless(
     problem: &Problem<'_>,
     all_nodes: &Nodes<'_>,

@@ -199,10 +199,10 @@ impl<'q> PreemptionRequest<'q> {
         self.checked(&problem, problem.occupancy_after_terminations(), Found::by_waiting(placed))
     }
 
-    /// Searches a plan with victims on the nodes `ranks` (indexes in the list of nodes). Victims are searched among the units of the lowest
-    /// priorities that could be enough, then among more of them: a plan of the first search without budget violations has the least
-    /// possible highest priority. A plan that places more of the wanted members is preferred (design, section 4, step 4), then one of lower
-    /// cost.
+    /// Searches a plan with victims on the nodes `ranks` (indexes in the list of nodes). Victims are searched among the units (single pods
+    /// or whole groups) of the lowest priorities that could be enough, then among more of them: a plan of the first search without budget
+    /// violations has the least possible highest priority. A plan that places more of the wanted members is preferred (design, section 4,
+    /// step 4), then one of lower cost.
     pub(super) fn preempt(&self, ranks: &[Rank]) -> Attempt {
         if !self.could_fit(ranks, When::Without(ALL_UNITS)) {
             return Attempt { plan: None, least: None };
@@ -236,8 +236,8 @@ impl<'q> PreemptionRequest<'q> {
         best
     }
 
-    /// Returns an upper bound on the members for which units may be evicted and that fit on the nodes `ranks` (indexes in the list of
-    /// nodes) after all permitted evictions.
+    /// Returns an upper bound on the members for which units (single pods or whole groups) may be evicted and that fit on the nodes `ranks`
+    /// (indexes in the list of nodes) after all permitted evictions.
     pub(super) fn wanted(&self, ranks: &[Rank]) -> usize {
         let members = self.demand.wanted;
         let most = self.prospects.map(|prospects| prospects.at_most(ranks, When::Without(ALL_UNITS)));
@@ -246,7 +246,7 @@ impl<'q> PreemptionRequest<'q> {
 
     /// Returns the highest priorities of victims with which plans are searched one after the other on the nodes `ranks` (indexes in the
     /// list of nodes), in ascending order: the least priorities with which `wanted` members could fit, twice as many, and six times as
-    /// many; and finally `ALL_UNITS`, all units of lower priority.
+    /// many; and finally `ALL_UNITS`, all units (single pods or whole groups) of lower priority.
     fn ceilings(&self, ranks: &[Rank], wanted: usize) -> Vec<i32> {
         let Some(prospects) = self.prospects else { return vec![ALL_UNITS] };
         let mut ceilings = prospects.ceilings(ranks, wanted as u64, &[1, 2, 6]);

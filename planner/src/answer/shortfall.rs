@@ -9,7 +9,7 @@ use giveway_crds::policy::PreemptionPolicy;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Explains why not enough members fit. `problem` has all nodes, `now` is the best placement in it without evictions. `victims` is the
-/// problem on the nodes where evictions could help, with all units that may be evicted.
+/// problem on the nodes where evictions could help, with all units (single pods or whole groups) that may be evicted.
 pub(super) fn shortfall(problem: &Problem<'_>, now: &GreedyPlacement<'_>, victims: &Problem<'_>) -> Shortfall {
     let demand = problem.demand;
     let placed: BTreeSet<PodIndex> = now.placed.iter().map(|(pod, _)| *pod).collect();
@@ -69,8 +69,8 @@ pub(super) fn shortfall(problem: &Problem<'_>, now: &GreedyPlacement<'_>, victim
 }
 
 /// Returns how many members would fit only after evictions that guaranteed budgets do not allow, and these budgets. `(0, [])` if budgets
-/// are not the reason. `help` is the effect of evicting all units that may be evicted: budgets can be the reason only if all needed members
-/// would fit then.
+/// are not the reason. `help` is the effect of evicting all units (single pods or whole groups) that may be evicted: budgets can be the
+/// reason only if all needed members would fit then.
 fn withheld(problem: &Problem<'_>, help: Help) -> (usize, Box<[GuaranteedBudget]>) {
     let (units, need) = (&problem.potential.units, problem.demand.need);
     if help != Help::NotEnough(need) {
@@ -89,15 +89,16 @@ fn withheld(problem: &Problem<'_>, help: Help) -> (usize, Box<[GuaranteedBudget]
     (need.saturating_sub(kept).max(1), budgets.into_iter().map(named).collect())
 }
 
-/// Returns the resources of which too little is free for `pod`, beside the placement `now`, on those of the `usable` nodes that lack the
-/// fewest resources.
+/// Returns the resources of which too little is free for `pod`, with the placement `now` made, on those of the `usable` nodes (indexes in
+/// the list of nodes) that lack the fewest resources.
 fn lacking(now: &GreedyPlacement<'_>, pod: &Pod, usable: &BTreeSet<Rank>) -> BTreeSet<ResourceId> {
     let lacks: Vec<Vec<ResourceId>> = usable.iter().map(|rank| now.occupancy.lacks(pod, *rank)).collect();
     let fewest = lacks.iter().map(Vec::len).filter(|count| *count > 0).min();
     lacks.into_iter().filter(|list| Some(list.len()) == fewest).flatten().collect()
 }
 
-/// Returns how much of the resource `id` the eviction of all pods that may be evicted would free on the `usable` nodes.
+/// Returns how much of the resource `id` the eviction of all pods that may be evicted would free on the `usable` nodes (indexes in the list
+/// of nodes); 0 if the policy is `Never`.
 fn freed(problem: &Problem<'_>, id: ResourceId, usable: &BTreeSet<Rank>) -> i128 {
     let (cluster, demand) = (problem.cluster, problem.demand);
     if demand.policy == PreemptionPolicy::Never || cluster.offered(id) == 0 {
@@ -110,8 +111,8 @@ fn freed(problem: &Problem<'_>, id: ResourceId, usable: &BTreeSet<Rank>) -> i128
     rows.filter(goes).filter_map(|(_, row)| cluster.class(row.class)).map(|class| class.requests.get(id)).sum()
 }
 
-/// Returns what preemption could do for the preemptor: `problem` has the nodes where evictions could help, and all units that may be
-/// evicted.
+/// Returns what preemption could do for the preemptor: `problem` has the nodes where evictions could help, and all units (single pods or
+/// whole groups) that may be evicted.
 fn help(problem: &Problem<'_>) -> Help {
     if problem.demand.policy == PreemptionPolicy::Never {
         return Help::without_preemption(problem.demand.optional);

@@ -156,8 +156,9 @@ impl CachedDecision<'_> {
         assembly::decision(&problem, occupancy, Found::by_waiting(placed))
     }
 
-    /// Decides for a group with victims on the nodes where members fit after the eviction of all units up to the lowest sufficient priority
-    /// (step 7). `None` if units have to be evicted whose budgets would be violated: then the general algorithm must decide.
+    /// Decides for a group with victims on the nodes where members fit after the eviction of all units (single pods or whole groups) up to
+    /// the lowest sufficient priority (step 7). `None` if units have to be evicted whose budgets would be violated: then the general
+    /// algorithm must decide.
     fn decide_gang(&mut self) -> Option<Decision> {
         let totals = &self.capacities.totals;
         let members = self.alike.demand.wanted;
@@ -193,8 +194,9 @@ impl CachedDecision<'_> {
         Some(self.decision_with_rest(&problem, occupancy, found))
     }
 
-    /// Searches a plan for `most` members whose victims have at most the priority `ceiling`. Step 6: units that would violate a budget if
-    /// all units of lower priority than the preemptor's were evicted are no victims. `None` if amounts are too large for a matrix.
+    /// Searches a plan for `most` members whose victims have at most the priority `ceiling`. Step 6: units (single pods or whole groups)
+    /// that would violate a budget if all units of lower priority than the preemptor's were evicted are no victims. `None` if amounts are
+    /// too large for a matrix.
     fn without_units_at_risk(&self, ceiling: i32, most: usize) -> Option<Decision> {
         let nodes = self.useful_nodes(ceiling);
         let mut problem = self.problem(&nodes);
@@ -231,7 +233,8 @@ impl CachedDecision<'_> {
         assembly::decision(problem, occupancy, found)
     }
 
-    /// Returns the nodes on which at least one member fits after the eviction of all units up to the priority `ceiling`.
+    /// Returns the nodes on which at least one member fits after the eviction of all units (single pods or whole groups) up to the priority
+    /// `ceiling`.
     fn useful_nodes(&self, ceiling: i32) -> Nodes<'_> {
         let answers = self.capacities.nodes.iter().enumerate();
         let places = answers.filter(|(_, answer)| answer.up_to(ceiling) > 0).map(|(rank, _)| rank).collect();

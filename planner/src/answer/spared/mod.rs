@@ -119,8 +119,8 @@ pub fn spared(cluster: &Cluster, preemptor: &Preemptor, context: &Context, plan:
     Sparing { units: named.into_iter().map(spared).collect(), others: others(elsewhere, above, demand.priority) }
 }
 
-/// Returns the units of lower priority that other decisions in flight evict: those of which no pod stays, and those of which an evicted pod
-/// runs on a node of the placement.
+/// Returns the units (single pods or whole groups) of lower priority that other decisions in flight evict: those of which no pod stays, and
+/// those of which an evicted pod runs on a node of the placement.
 fn leaving(scene: &PlanContext<'_, '_>) -> BTreeSet<UnitRef> {
     let (cluster, mut units) = (scene.cluster, BTreeSet::new());
     for index in scene.context.departing.iter().filter_map(|uid| cluster.pod_with_uid(uid)) {
@@ -137,8 +137,8 @@ fn leaving(scene: &PlanContext<'_, '_>) -> BTreeSet<UnitRef> {
     units
 }
 
-/// Returns up to two sentences with counts, without those of a count of 0: `elsewhere` units of a priority below `priority` have no pod on
-/// the nodes of the placement, and `above` pods on these nodes have at least this priority.
+/// Returns up to two sentences with counts, without those of a count of 0: `elsewhere` units (single pods or whole groups) of a priority
+/// below `priority` have no pod on the nodes of the placement, and `above` pods on these nodes have at least this priority.
 fn others(elsewhere: usize, above: usize, priority: i32) -> Vec<String> {
     let mut sentences = Vec::new();
     if elsewhere > 0 {

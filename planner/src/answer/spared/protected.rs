@@ -17,8 +17,8 @@ pub(super) struct Protected<'a> {
 }
 
 impl<'a> Protected<'a> {
-    /// Collects the units of lower priority on the nodes of the placement that must not be evicted, each with the reason, and counts the
-    /// pods there of at least the preemptor's priority. Pods that are leaving anyway are left out.
+    /// Collects the units (single pods or whole groups) of lower priority on the nodes of the placement that must not be evicted, each with
+    /// the reason, and counts the pods there of at least the preemptor's priority. Pods that are leaving anyway are left out.
     pub(super) fn new(scene: &PlanContext<'_, 'a>) -> Self {
         let (cluster, priority) = (scene.cluster, scene.demand.priority);
         let mut protected = Self { units: Vec::new(), above: 0 };

@@ -39,8 +39,8 @@ pub(super) struct Reasons<'r, 's, 'a> {
 }
 
 impl<'r, 's, 'a> Reasons<'r, 's, 'a> {
-    /// Computes what the reasons depend on. `potential` has the units of lower priority with pods on nodes of the placement, and the
-    /// victims; `going` are the victims.
+    /// Computes what the reasons depend on. `potential` has the units (single pods or whole groups) of lower priority with pods on nodes of
+    /// the placement, and the victims; `going` are the victims.
     pub(super) fn new(scene: &'r PlanContext<'s, 'a>, potential: &PotentialVictims<'a>, going: &[&Unit<'a>]) -> Self {
         let PlanContext { cluster, demand, in_flight, plan, .. } = scene;
         let budgets = Budgets::new(cluster, &potential.units, demand.priority, in_flight);
