@@ -511,7 +511,8 @@ fn anti_affinity_terms<'a>(
 }
 
 impl<'a> Rules<'a> {
-    /// Returns the index of a topology key in `keys`. A new key is added, with the domain of every node.
+    /// Returns the index in `keys` of the topology key with this name. If it is new, it is added, with the domain of every node of the
+    /// cluster.
     fn key(&mut self, nodes: &Nodes<'a>, name: &'a str) -> usize {
         if let Some(known) = self.keys.iter().position(|key| key.name == name) {
             return known;

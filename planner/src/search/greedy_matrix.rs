@@ -232,8 +232,8 @@ impl GangPlacement<'_, '_> {
         gain
     }
 
-    /// Orders two sets of units (single pods or whole groups, as indexes in the matrix) with the same price; the less one is preferred: the
-    /// set with the less important units, then the smaller set.
+    /// Orders two sets of units (single pods or whole groups, as indexes in the matrix) of the same price; `Less` means that `a` is
+    /// preferred: the set with the less important units, then the smaller set.
     fn compare(&self, a: &[usize], b: &[usize]) -> Ordering {
         compare_sets(a, b, |a, b| self.order[*a].cmp(&self.order[*b]))
     }

@@ -358,14 +358,15 @@ impl VictimSets<'_, '_> {
         after.saturating_sub(before).min(remaining)
     }
 
-    /// Orders two sets of units (single pods or whole groups) of the same price; the less one is preferred. See [`compare_sets`].
+    /// Orders two sets of units (single pods or whole groups) of the same price; `Less` means that `a` is preferred. See [`compare_sets`].
     fn compare(&self, a: &[UnitIndex], b: &[UnitIndex]) -> Ordering {
         compare_sets(a, b, |a, b| self.problem.potential.compare(*a, *b))
     }
 }
 
-/// Orders two sets of units (single pods or whole groups) of the same price; the less one is preferred: the one whose units are less
-/// important, compared one by one, then the smaller one. `order` says which of two units is more important: that is the less one.
+/// Orders two sets of units (single pods or whole groups) of the same price; `Less` means that `a` is preferred. That is the set with the
+/// less important units, compared one by one, and then the smaller set. `order` returns `Less` if its first unit is more important than its
+/// second.
 pub(super) fn compare_sets(
     a: &[UnitIndex],
     b: &[UnitIndex],

@@ -49,7 +49,8 @@ impl<'p, 'a> BranchAndBound<'p, 'a> {
         Self { problem, best: None, cost: None, checks, ties: MOST_TIES, chosen: Vec::new(), monotone: true }
     }
 
-    /// Returns the cheapest set of victims that was found; `None` if none costs less than the cost given to [`Self::new`].
+    /// Returns the cheapest set of victims that was found; `None` if there is none, or none that costs less than the cost given to
+    /// [`Self::new`].
     pub(super) fn into_best(self) -> Option<Vec<UnitIndex>> {
         self.best
     }

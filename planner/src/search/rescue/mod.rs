@@ -131,8 +131,8 @@ struct NodeCandidates {
 
 impl<'a> VictimSearch<'_, 'a> {
     /// Searches the nodes of the problem, those with the lowest bound first, and stores the best choice in `best`. Returns how many of the
-    /// nodes that evictions could free were searched to the end, and how many of them there are; both are equal if the choice is proven to
-    /// be the best.
+    /// nodes that evictions could free were searched to the end or need not be, and how many of them there are; both are equal unless the
+    /// effort did not suffice.
     pub(crate) fn run(&mut self) -> (usize, usize) {
         let mut bounds: Vec<(Weight<'a>, Vec<i128>)> = Vec::new();
         for rank in 0..self.problem.nodes.len() {
