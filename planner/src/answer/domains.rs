@@ -232,8 +232,8 @@ pub(super) fn bound(request: &PreemptionRequest<'_>, part: &DomainNodes) -> Opti
 struct LeastBound(Option<CostBound>);
 
 impl LeastBound {
-    /// Records a domain with two lower bounds on the cost of its plans, of which the higher one is used. `least` is `None` if only `found`
-    /// is known.
+    /// Includes one more domain in this bound, which is then no higher than the bound of that domain: the higher one of `least` and
+    /// `found`, two lower bounds on the cost of its plans. `least` is `None` if only `found` is known.
     fn note(&mut self, least: Option<Cost>, found: CostBound) {
         let least = least.map_or(found, |least| least.bound().max(found));
         self.0 = Some(self.0.map_or(least, |known| known.min(least)));

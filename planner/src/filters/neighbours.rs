@@ -798,8 +798,8 @@ impl Counts {
         self.there[domain] + if with_nominated { self.nominated[domain] } else { 0 }
     }
 
-    /// Returns the pod counts of the two domains with the fewest pods, the lower count first; both are 0 if there are no domains, and equal
-    /// if there is one. Only for a spread constraint.
+    /// Returns the pod counts of the two domains with the fewest pods, for a spread constraint; the lower count comes first. With one
+    /// domain, its count is returned twice, and without domains twice 0.
     fn two_fewest(&self) -> [u32; 2] {
         let mut least = self.least.iter();
         match (least.next(), least.next()) {
