@@ -91,7 +91,7 @@ impl<'a> ClassRun<'a> {
             Ok(Err(error)) => return Err(error),
             Err(error) => return Err(self.error_with_state(&error.to_string())),
         };
-        let class = match next(self.change, record.clone(), live.as_ref().ok()) {
+        let class = match next_step(self.change, record.clone(), live.as_ref().ok()) {
             AdoptStep::Unknown => return Err(self.not_found_error(live.err())),
             AdoptStep::Done => return Ok(None),
             AdoptStep::Wait { finalizers } => return Err(self.terminating_error(&finalizers)),
@@ -134,7 +134,7 @@ impl<'a> ClassRun<'a> {
                 record.change, self.name
             ));
         }
-        match next(self.change, record, live.as_ref().ok()) {
+        match next_step(self.change, record, live.as_ref().ok()) {
             AdoptStep::Unknown => Ok(AdoptProgress::Failed(self.not_found_error(live.err()))),
             AdoptStep::Done => Ok(self.final_progress()),
             AdoptStep::Wait { finalizers } if finalizers.is_empty() || self.acted => Ok(AdoptProgress::Pause),

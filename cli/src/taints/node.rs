@@ -89,7 +89,7 @@ mod tests {
         }
 
         async fn clear(&self) -> Result<Vec<String>, CliError> {
-            clear(self, node(1, true), &BTreeSet::from([UID.to_owned()])).await
+            remove_taints(self, node(1, true), &BTreeSet::from([UID.to_owned()])).await
         }
     }
 

@@ -79,7 +79,7 @@ impl Arbiter {
                 self.tell_waiting(&pod, Reason::SwitchedOff, Self::off_reason().message, clock.now);
                 continue;
             }
-            let mut context = self.context(rescue::rank(priority));
+            let mut context = self.context(rescue::reservation_priority(priority));
             context.exempt = excluded_victims;
             context
                 .exempt
@@ -115,7 +115,7 @@ impl Arbiter {
                 },
                 Rescue::Hopeless(why) => {
                     let mut message = self.hopeless_message(&pod, &why);
-                    let victim = self.banned_victim_in_words(&preemptor, rescue::rank(priority));
+                    let victim = self.banned_victim_in_words(&preemptor, rescue::reservation_priority(priority));
                     for sentence in self.banned_nodes_in_words(&preemptor).into_iter().chain(victim) {
                         message = format!("{message} {sentence}");
                     }

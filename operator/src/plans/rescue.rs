@@ -72,7 +72,7 @@ impl Flight {
     /// Turns the plan into one for a critical add-on: `rescue` is its additional state, and its priority becomes that of critical pods.
     #[must_use]
     pub fn rescuing(mut self, rescue: AddonRescue) -> Self {
-        self.priority = rescue::rank(self.plan.preemptor.priority);
+        self.priority = rescue::reservation_priority(self.plan.preemptor.priority);
         self.rescue = Some(rescue);
         self
     }
