@@ -27,8 +27,12 @@ pub(super) fn options(name: &str, etcd_data: Option<PathBuf>) -> Options {
         storage_only: true,
         etcd_data,
         directory: Some(directory().join(format!("{name}-{}", std::process::id()))),
-        // A log of all bodies would be larger than etcd.
-        server_args: vec!["--audit-log-path=".to_owned()],
+        server_args: vec![
+            // A log of all bodies would be larger than etcd.
+            "--audit-log-path=".to_owned(),
+            // It taints new nodes as not ready, and only kube-controller-manager removes the taint.
+            "--disable-admission-plugins=TaintNodesByCondition".to_owned(),
+        ],
         ..Options::default()
     }
 }
@@ -38,7 +42,7 @@ pub(super) fn options(name: &str, etcd_data: Option<PathBuf>) -> Options {
 /// # Errors
 /// If a process does not start or an object is rejected.
 pub(super) async fn filled(size: Size) -> Result<PathBuf> {
-    let kept = directory().join(format!("etcd-{}-{}-{}", size.nodes, size.pods, size.groups));
+    let kept = directory().join(format!("pools-{}-{}-{}", size.nodes, size.pods, size.groups));
     if kept.is_dir() {
         super::progress(&format!("using the cluster of an earlier run, {}", kept.display()));
         return Ok(kept);

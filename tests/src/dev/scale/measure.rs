@@ -62,7 +62,7 @@ pub(super) async fn measure(size: Size, etcd: PathBuf) -> Result<Results> {
 
     progress("creating pods");
     let mut plans = Plans::of(&client).await?;
-    submit(&client, "gang-first").await?;
+    submit(&client, "gang-first", 0).await?;
     plans.until("gang-first").await?;
     quiet(&giveway.operator).await?;
     let event = event(&client, &giveway.operator, size).await?;
@@ -143,9 +143,9 @@ fn token(list: &str) -> Option<String> {
     })
 }
 
-/// Creates a gang that preempts.
-async fn submit(client: &Client, name: &str) -> Result<()> {
-    let (group, pods) = objects::gang(name);
+/// Creates a gang that preempts in this pool of nodes.
+async fn submit(client: &Client, name: &str, pool: usize) -> Result<()> {
+    let (group, pods) = objects::gang(name, pool);
     fill::create(client, group).await?;
     fill::create_all(client, pods.into_iter()).await
 }
@@ -202,7 +202,7 @@ async fn hand_over(plane: &ControlPlane, giveway: &mut Giveway, plans: &mut Plan
     standby.wait_ready(LIMIT).await?;
     let start = Instant::now();
     giveway.operator.kill();
-    submit(&client, "gang-killed").await?;
+    submit(&client, "gang-killed", 1).await?;
     plans.until("gang-killed").await?;
     let killed = start.elapsed().saturating_sub(LEASE);
 
@@ -210,7 +210,7 @@ async fn hand_over(plane: &ControlPlane, giveway: &mut Giveway, plans: &mut Plan
     giveway.operator.wait_ready(LIMIT).await?;
     let start = Instant::now();
     let decided = async {
-        submit(&client, "gang-terminated").await?;
+        submit(&client, "gang-terminated", 2).await?;
         plans.until("gang-terminated").await?;
         anyhow::Ok(start.elapsed())
     };

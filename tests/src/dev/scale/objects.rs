@@ -13,6 +13,11 @@ pub(super) const TEAMS: usize = 20;
 /// Every how many-th group has a PodDisruptionBudget.
 pub(super) const BUDGETED: usize = 10;
 
+/// Number of pools of nodes. The groups of one pool have no pods in another one.
+const POOLS: usize = 3;
+/// Label of a node with its pool.
+const POOL: &str = "example.com/pool";
+
 /// A request that creates or changes an object.
 pub(super) struct Write {
     /// Path of the request.
@@ -70,10 +75,16 @@ pub(super) fn node(size: Size, number: usize) -> Write {
         "lastTransitionTime": STARTED});
     let node = json!({
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
-            "topology.kubernetes.io/zone": format!("zone-{}", number % 3), "node.kubernetes.io/instance-type": "large"}},
+            "topology.kubernetes.io/zone": format!("zone-{}", number % 3), "node.kubernetes.io/instance-type": "large",
+            POOL: pool(number / size.pods_per_group())}},
         "status": {"capacity": offers, "allocatable": offers, "conditions": [condition]},
     });
     Write::new("/api/v1/nodes".to_owned(), &node)
+}
+
+/// Returns the label value of a pool of nodes. Numbers count on: after the last pool comes the first one.
+fn pool(number: usize) -> String {
+    format!("pool-{}", number % POOLS)
 }
 
 fn node_name(number: usize) -> String {
@@ -188,8 +199,9 @@ impl Pods {
 /// Number of pods of a gang that preempts.
 const MEMBERS: usize = 8;
 
-/// Returns the PodGroup of a gang that preempts, and its pods.
-pub(super) fn gang(name: &str) -> (Write, Vec<Write>) {
+/// Returns the PodGroup of a gang that preempts in one pool of nodes, and its pods. Victims never terminate here, as nodes have no kubelet: in
+/// a pool of its own a gang does not wait for the victims of another one.
+pub(super) fn gang(name: &str, of_pool: usize) -> (Write, Vec<Write>) {
     let group = json!({
         "apiVersion": "scheduling.giveway.dev/v1alpha1", "kind": "PodGroup", "metadata": {"name": name},
         "spec": {"priorityClassName": HIGH, "disruptionMode": "PodGroup", "schedulingPolicy": {"gang": {"minCount": MEMBERS}}},
@@ -199,7 +211,8 @@ pub(super) fn gang(name: &str) -> (Write, Vec<Write>) {
             json!({"name": "main", "image": "registry.example/fake:1", "resources": {"requests": {"cpu": "1"}}});
         let pod = json!({
             "metadata": {"name": format!("{name}-{index}"), "labels": {"scheduling.giveway.dev/pod-group": name}},
-            "spec": {"priorityClassName": HIGH, "automountServiceAccountToken": false, "containers": [container]},
+            "spec": {"priorityClassName": HIGH, "automountServiceAccountToken": false, "containers": [container],
+                "nodeSelector": {POOL: pool(of_pool)}},
         });
         Write::new("/api/v1/namespaces/default/pods".to_owned(), &pod)
     };
