@@ -116,6 +116,8 @@ impl Checkout {
     fn cargo(&self, args: &[&str]) -> Command {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.build).args(args);
+        // A mutant may break a rule of clippy.
+        cargo.env_remove("RUSTC_WORKSPACE_WRAPPER");
         cargo
     }
 
