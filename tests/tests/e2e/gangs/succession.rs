@@ -56,7 +56,7 @@ async fn the_node_of_a_deleted_gang_is_reserved_for_its_successor(world: &World)
         let path = "jsonpath={.status.conditions[?(@.type==\"PodGroupInitiallyScheduled\")].message}";
         let message = world.kubectl(&["get", "gpg", "other", "-o", path]).await?;
         let is_reserved = message.starts_with(&expected)
-            && message.ends_with(" for the successor of PodGroup default/first, whose pods were deleted.");
+            && message.ends_with(" for the PodGroup that replaces PodGroup default/first, whose pods were deleted.");
         if is_reserved { Ok(()) } else { Err(message) }
     })
     .await;
