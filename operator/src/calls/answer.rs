@@ -51,6 +51,8 @@ impl ErrorClass {
             401 => Self::Unauthorized,
             403 if said("is forbidden: User \"") => Self::Unauthorized,
             409 => Self::Conflict,
+            // kube-scheduler has bound the pod, and the watch has not shown it yet.
+            422 if said("may not be set on pods that are already bound to a node") => Self::Conflict,
             404 | 408 => Self::Outage,
             400..500 => Self::Rejected,
             _ => Self::Outage,
@@ -79,6 +81,12 @@ impl From<kube::Error> for CallError {
             other => Self::Failed(other.to_string()),
         }
     }
+}
+
+/// Returns true if the object to be created exists. A conflict about another object, such as a quota, and a webhook that denies with this
+/// code do not mean that.
+pub(super) fn already_exists(status: &Status) -> bool {
+    status.reason == "AlreadyExists" && ErrorClass::of(status) == ErrorClass::Conflict
 }
 
 /// Returns true if a 404 means that an object, or a kind, does not exist. A proxy or load balancer in front of the API server may answer

@@ -1,5 +1,6 @@
 //! API calls that request capacity from a cluster autoscaler: ProvisioningRequests and placeholder pods.
 
+use super::answer::already_exists;
 use crate::messages::capacity::{CapacityRequest, Identity, Placeholder};
 use crate::messages::report::CallError;
 use giveway_crds::autoscaling::ProvisioningRequest;
@@ -60,7 +61,7 @@ where
 {
     match api.create(&PostParams::default(), object).await {
         Ok(made) => Ok(Some(made)),
-        Err(kube::Error::Api(status)) if status.code == 409 && status.reason == "AlreadyExists" => Ok(None),
+        Err(kube::Error::Api(status)) if already_exists(&status) => Ok(None),
         // A 404 on a creation means that the namespace or the kind does not exist.
         Err(kube::Error::Api(status)) if status.code == 404 => Err(CallError::Failed(status.message)),
         Err(error) => Err(error.into()),

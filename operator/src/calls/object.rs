@@ -1,6 +1,7 @@
 //! Writes on Giveway's own kinds.
 
 use super::FIELD_MANAGER;
+use super::answer::already_exists;
 use crate::messages::report::CallError;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload, WorkloadStatus, keys};
 use giveway_planner::model::ObjectKey;
@@ -89,7 +90,7 @@ pub(super) async fn create_group(client: &Client, group: &PodGroup) -> Result<()
         Api::namespaced(client.clone(), group.metadata.namespace.as_deref().unwrap_or_default());
     match groups.create(&PostParams::default(), group).await {
         Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        Err(kube::Error::Api(status)) if already_exists(&status) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -48,6 +48,8 @@ pub struct Aim {
     pub namespace: String,
     /// The pod that is evicted or deleted.
     pub victim: String,
+    /// The pod that is nominated or whose scheduling gate is removed.
+    pub member: String,
     /// The UID in the requests.
     pub uid: Option<String>,
     /// The resource version in the removal of the gate.
@@ -61,6 +63,7 @@ impl Default for Aim {
         Self {
             namespace: "default".to_owned(),
             victim: "web-0".to_owned(),
+            member: MEMBER.to_owned(),
             uid: None,
             version: None,
             gates: json!([{"$patch": "delete", "name": GATE}]),
@@ -68,7 +71,7 @@ impl Default for Aim {
     }
 }
 
-/// The pod whose gate is removed.
+/// A pod with a scheduling gate.
 pub const MEMBER: &str = "train-0";
 
 impl Aim {
@@ -103,7 +106,7 @@ impl Aim {
     }
 
     fn parts(&self, request: Request) -> (Method, String, &'static str, Value) {
-        let Self { namespace, victim, uid, version, gates } = self;
+        let Self { namespace, victim, member, uid, version, gates } = self;
         let preconditions = json!({"uid": uid});
         let json = "application/json";
         match request {
@@ -124,11 +127,11 @@ impl Aim {
                 let patch = json!({
                     "metadata": {"uid": uid, "resourceVersion": version}, "spec": {"schedulingGates": gates}
                 });
-                (Method::PATCH, format!("/{MEMBER}"), "application/strategic-merge-patch+json", without_nulls(patch))
+                (Method::PATCH, format!("/{member}"), "application/strategic-merge-patch+json", without_nulls(patch))
             }
             Request::Nominate => {
                 let patch = json!({"metadata": {"uid": uid}, "status": {"nominatedNodeName": "node-000"}});
-                (Method::PATCH, format!("/{MEMBER}/status"), "application/merge-patch+json", without_nulls(patch))
+                (Method::PATCH, format!("/{member}/status"), "application/merge-patch+json", without_nulls(patch))
             }
             Request::Create => {
                 let pod = json!({

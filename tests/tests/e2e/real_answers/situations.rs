@@ -152,6 +152,8 @@ impl Recorder<'_> {
         self.create_terminating(node).await;
         let leaving = Aim { victim: "leaving-0".to_owned(), ..aim.clone() };
         self.note("the pod is terminating", &leaving, &[Request::Evict, Request::Delete]).await;
+        let bound = Aim { member: "web-0".to_owned(), ..aim.clone() };
+        self.note("the pod is bound", &bound, &[Request::Nominate]).await;
         let old = Aim { version: Some("1".to_owned()), ..aim.clone() };
         self.note("the resourceVersion is old", &old, &[Request::Ungate]).await;
         let invalid = Aim { gates: json!([{"name": "late"}]), ..aim };
