@@ -13,6 +13,7 @@ use giveway_crds::Preemption;
 use http::Request;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
+use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -143,6 +144,18 @@ fn token(list: &str) -> Option<String> {
     })
 }
 
+/// Returns a page of a list as `kubectl get -o json` prints it: a `List` of objects that name their kind.
+fn as_kubectl_prints(page: &str) -> Result<Value> {
+    let mut page: Value = serde_json::from_str(page)?;
+    let kind = page["kind"].as_str().and_then(|kind| kind.strip_suffix("List")).context("a list")?.to_owned();
+    let version = page["apiVersion"].take();
+    for item in page["items"].as_array_mut().into_iter().flatten() {
+        item["kind"] = json!(kind);
+        item["apiVersion"] = version.clone();
+    }
+    Ok(json!({"apiVersion": "v1", "kind": "List", "items": page["items"]}))
+}
+
 /// Creates a gang that preempts in this pool of nodes.
 async fn submit(client: &Client, name: &str, pool: usize) -> Result<()> {
     let (group, pods) = objects::gang(name, pool);
@@ -226,7 +239,7 @@ async fn command_line(plane: &ControlPlane) -> Result<[process::Ran; 3]> {
     std::fs::write(&manifest, objects::manifest())?;
     let mut lists = File::create(&raw)?;
     for path in LISTS {
-        list(&plane.client(), path, |page| Ok(writeln!(lists, "{page}")?)).await?;
+        list(&plane.client(), path, |page| Ok(writeln!(lists, "{}", as_kubectl_prints(page)?)?)).await?;
     }
     let kubeconfig = plane.kubeconfig();
     let paths = [&manifest, &own, &raw].map(|path| path.display().to_string());
