@@ -190,7 +190,7 @@ async fn the_next_run_completes_an_interrupted_run_without_loss(world: &mut Worl
     interrupt(world, "adopt", &usual).await;
     let check = giveway(world, &["check"]).await;
     assert_eq!(check.status, Some(1), "{}", check.out);
-    assert!(check.out.contains("`adopt usual` was interrupted"), "{}", check.out);
+    assert!(check.out.contains("`kubectl giveway adopt usual` was interrupted"), "{}", check.out);
     let finished = giveway(world, &["adopt", "usual"]).await;
     assert_eq!(finished.ok(), "priorityclass.scheduling.k8s.io/usual adopted\n");
     assert!(finished.err.contains("an earlier `adopt` of PriorityClass usual was interrupted"), "{}", finished.err);
