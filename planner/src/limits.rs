@@ -112,7 +112,7 @@ pub(crate) const MOST_IN_MATRIX: i128 = 1 << 58;
 /// Looks of a decision for a preemptor, to choose victims.
 /// Why: with what follows, a decision is to take less than 100 ms in any cluster.
 /// Beyond: the best plan so far is taken. Without one the reason is `SearchLimitReached`, and the pods stay gated and are retried.
-/// Page: docs/limits.md: "320,000 looks at nodes and pods"
+/// Page: docs/limits.md: "320,000 steps of the search"
 pub(crate) const DECISION_LOOKS: usize = 320_000;
 
 /// Further looks, which are reserved to place the members with all potential victims removed, if it is known that they fit then but

@@ -23,7 +23,8 @@ use std::time::{Duration, Instant};
 /// After this time the scheduling gate is removed again from members that were ungated without a placement and are still gated.
 const UNGATE_AGAIN: Duration = Duration::from_secs(5);
 
-/// Returns a unique name for a `Preemption`: the last 8 characters of the leader's term, and a number. It counts up `made`.
+/// Returns a unique name for a `Preemption`: the last 8 characters of `term` (the identity of the leading process, new at every start), `-`
+/// and a number. Increments `made`, the number of names that were made in this term.
 pub(super) fn next_id(made: &mut u64, term: &str) -> String {
     *made += 1;
     let suffix: String = term.chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect();

@@ -139,8 +139,9 @@ impl Departures {
         Some(group)
     }
 
-    /// Completes the resumption of all departures, after the last [`Self::resume`]: a pod that was bound when one departure of a PodGroup
-    /// began does not count as bound later in another departure of this PodGroup.
+    /// Called by a new leader after the last [`Self::resume`], which knows only the pods that each departure evicts itself: adds to each
+    /// departure the pods that the other departures of its PodGroup found bound. Otherwise the departure of a partially scheduled gang
+    /// would be cancelled, because such a pod would count as a member that was bound after it began.
     pub fn complete_resumption(&mut self) {
         let mut bound: BTreeMap<ObjectKey, BTreeSet<SmolStr>> = BTreeMap::new();
         for ((group, _), departure) in &self.all {

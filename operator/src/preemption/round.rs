@@ -113,7 +113,8 @@ impl Round {
         self.not_before = Some(now + took + rest);
     }
 
-    /// Returns when the next pass must be made, because a preemptor was skipped; `None` if none was.
+    /// Returns when the next pass must be made: at once if a preemptor was skipped, at the end of the pause during a pause; `None`
+    /// otherwise.
     pub fn again(&self) -> Option<Instant> {
         self.left.then(|| self.not_before.unwrap_or_else(Instant::now))
     }

@@ -53,7 +53,8 @@ pub(in crate::check) fn class_exposes(class: &ClassSummary, pods: &[GuardedPod],
     let only = if guard { " Only the guard prevents that, while the webhook runs." } else { "" };
     let names = pods.iter().map(|pod| {
         let GuardedPod { namespace, name, priority, threshold, budgets } = pod;
-        format!("{namespace}/{name} (priority {priority}, threshold {threshold}, budget {})", budgets.join(", "))
+        let of = agree(budgets.len(), "budget", "budgets");
+        format!("{namespace}/{name} (priority {priority}, threshold {threshold}, {of} {})", budgets.join(", "))
     });
     let message = format!(
         "{}, which may violate the guaranteed budgets of {}: {}.{only}{}",

@@ -179,7 +179,7 @@ fn of_classes() -> Vec<Entry> {
             name: format!("web-{n}"),
             priority: 10,
             threshold: 5000,
-            budgets: vec!["web".to_owned(), "all".to_owned()],
+            budgets: vec!["web".to_owned(), "shop".to_owned()],
         };
         (0..count).map(pod).collect()
     };

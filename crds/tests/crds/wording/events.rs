@@ -41,7 +41,7 @@ fn refusals(page: &mut Page) {
     };
     page.says_without_zero(
         "budget_prevents_preemption",
-        "a budget prevents the preemption for a pod at least",
+        "the event is written only if a budget prevents the preemption for at least one pod",
         [prevents(false, 1, 1), prevents(true, 1, 2), prevents(true, 2, 2)].concat(),
     );
     page.says("eviction_refused", [events::eviction_refused(&key("db"), "no disruption is allowed")]);
