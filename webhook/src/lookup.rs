@@ -11,6 +11,7 @@
 use crate::deadline::Deadline;
 use crate::metrics::Metrics;
 use crate::view::{LookedUp, templates_of};
+use giveway_admission::namespaced::put;
 use giveway_admission::verdict::Reference;
 use giveway_admission::view::GroupView;
 use giveway_crds::priority::Class;
@@ -18,7 +19,7 @@ use giveway_crds::{PodGroup, Workload};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Debug;
 use std::future::Future;
 use std::net::IpAddr;
@@ -115,12 +116,16 @@ impl ApiLookup {
             }
             Reference::PodGroup { namespace, name } => {
                 let group = self.get(Api::<PodGroup>::namespaced(self.client.clone(), namespace), name, source).await;
-                found.groups.extend(group.map(|group| (namespace.clone(), named(name, GroupView::of(&group)))));
+                if let Some(group) = group {
+                    put(&mut found.groups, Some(namespace), Some(name), GroupView::of(&group));
+                }
             }
             Reference::Workload { namespace, name } => {
                 let workload =
                     self.get(Api::<Workload>::namespaced(self.client.clone(), namespace), name, source).await;
-                found.workloads.extend(workload.map(|w| (namespace.clone(), named(name, templates_of(&w)))));
+                if let Some(workload) = workload {
+                    put(&mut found.workloads, Some(namespace), Some(name), templates_of(&workload));
+                }
             }
         }
         found
@@ -139,11 +144,6 @@ impl ApiLookup {
             None
         })
     }
-}
-
-/// Returns a map with `value` as its only entry, under `name`.
-fn named<T>(name: &str, value: T) -> BTreeMap<String, T> {
-    BTreeMap::from([(name.to_owned(), value)])
 }
 
 impl Lookup for ApiLookup {

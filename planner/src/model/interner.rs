@@ -3,7 +3,7 @@
 //! What is stored is bounded by what pods of the model use: parts that no pod uses any more are removed as soon as they can be half of all.
 
 use super::equivalence::EquivalenceClass;
-use super::labels::{KnownLabels, LabelMap};
+use super::labels::{KnownLabels, LabelMap, Labels};
 use super::origin::Origin;
 use super::pod::Pod;
 use crate::limits::PARTS_KEPT;
@@ -13,21 +13,21 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 /// Values of one type, each stored once.
-struct Interner<T> {
+pub struct Interner<T: ?Sized> {
     values: HashSet<Arc<T>>,
     /// Number of values at which those that are not used any more are removed.
     sweep_at: usize,
 }
 
-impl<T> Default for Interner<T> {
+impl<T: ?Sized> Default for Interner<T> {
     fn default() -> Self {
         Self { values: HashSet::new(), sweep_at: PARTS_KEPT }
     }
 }
 
-impl<T: Eq + Hash> Interner<T> {
+impl<T: Eq + Hash + ?Sized> Interner<T> {
     /// Returns the stored value that is equal to this one; stores this one if there is none.
-    fn share(&mut self, value: Arc<T>) -> Arc<T> {
+    pub fn share(&mut self, value: Arc<T>) -> Arc<T> {
         if let Some(known) = self.values.get(&value) {
             return Arc::clone(known);
         }
@@ -41,12 +41,26 @@ impl<T: Eq + Hash> Interner<T> {
     }
 }
 
+/// The parts that labels of pods share.
+#[derive(Default)]
+pub struct LabelInterner {
+    common: Interner<LabelMap>,
+    of_owner: Interner<KnownLabels>,
+}
+
+impl LabelInterner {
+    /// Lets `labels` use the same memory as those of other pods for the parts that are equal.
+    pub fn share(&mut self, labels: &mut Labels) {
+        labels.common = self.common.share(Arc::clone(&labels.common));
+        labels.of_owner = self.of_owner.share(Arc::clone(&labels.of_owner));
+    }
+}
+
 /// The parts that pods of a model share. A copied model starts without any: its pods still share those that they have.
 #[derive(Default)]
 pub(super) struct Shared {
     origins: Interner<Origin>,
-    labels: Interner<LabelMap>,
-    owner_labels: Interner<KnownLabels>,
+    labels: LabelInterner,
 }
 
 impl Shared {
@@ -69,8 +83,7 @@ impl Shared {
             Arc::make_mut(&mut pod.origin).class = Arc::clone(class);
         }
         pod.origin = self.origins.share(Arc::clone(&pod.origin));
-        pod.labels.common = self.labels.share(Arc::clone(&pod.labels.common));
-        pod.labels.of_owner = self.owner_labels.share(Arc::clone(&pod.labels.of_owner));
+        self.labels.share(&mut pod.labels);
     }
 }
 

@@ -38,6 +38,7 @@ pub use error::ModelError;
 pub use finished::Finished;
 pub use giveway_crds::ObjectKey;
 pub use group::Group;
+pub use interner::{Interner, LabelInterner};
 pub use labels::Labels;
 pub use node::{Node, Taint};
 pub use pod::{Pod, PodPhase};

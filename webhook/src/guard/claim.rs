@@ -11,7 +11,7 @@
 //! has not.
 
 use crate::deadline::Deadline;
-use giveway_admission::rules::guard::facts::{Allowance, BoundPod, PodObject};
+use giveway_admission::rules::guard::facts::{Allowance, PodObject, Victim};
 use giveway_admission::wording::guard::{NO_ANSWER, changed_in_between};
 use giveway_crds::PodGroup;
 use giveway_crds::pod_group::PreemptedPod;
@@ -78,14 +78,14 @@ pub trait Ledger: Send + Sync + 'static {
         &self,
         namespace: &str,
         budget: &str,
-        pod: &BoundPod,
+        pod: &Victim,
         guaranteed: bool,
         deadline: Deadline,
     ) -> impl Future<Output = LedgerAnswer> + Send;
 
     /// Takes a [`claim`](Self::claim) back, because the preemption of the pod is rejected after all: the budget no longer counts the pod as
     /// disrupted. A failure is only logged.
-    fn release(&self, namespace: &str, budget: &str, pod: &BoundPod) -> impl Future<Output = ()> + Send;
+    fn release(&self, namespace: &str, budget: &str, pod: &Victim) -> impl Future<Output = ()> + Send;
 
     /// Writes into the status of the PodGroup `namespace/group` that the scheduler was permitted to preempt `pod`, a member. The error is
     /// for the log.
@@ -93,14 +93,14 @@ pub trait Ledger: Send + Sync + 'static {
         &self,
         namespace: &str,
         group: &str,
-        pod: &BoundPod,
+        pod: &Victim,
         deadline: Deadline,
     ) -> impl Future<Output = Result<(), String>> + Send;
 }
 
 /// Changes the status of a budget, in memory, so that it counts the pod as disrupted since `now`. It is changed only if the result is
 /// [`LedgerAnswer::Made`]. A `guaranteed` budget must allow one more disruption.
-pub fn claim_on(object: &mut PodDisruptionBudget, pod: &BoundPod, guaranteed: bool, now: Timestamp) -> LedgerAnswer {
+pub fn claim_on(object: &mut PodDisruptionBudget, pod: &Victim, guaranteed: bool, now: Timestamp) -> LedgerAnswer {
     let Some(allowance) = Allowance::from_object(object) else { return LedgerAnswer::NotNeeded };
     if !allowance.counts(pod) || allowance.has_counted(pod) {
         return LedgerAnswer::NotNeeded;
@@ -110,7 +110,7 @@ pub fn claim_on(object: &mut PodDisruptionBudget, pod: &BoundPod, guaranteed: bo
     }
     let status = object.status.get_or_insert_default();
     status.disruptions_allowed = (status.disruptions_allowed - 1).max(0);
-    status.disrupted_pods.get_or_insert_default().insert(pod.name.clone(), Time(now));
+    status.disrupted_pods.get_or_insert_default().insert(pod.name.to_string(), Time(now));
     LedgerAnswer::Made
 }
 
@@ -159,8 +159,8 @@ impl ApiLedger {
 }
 
 /// Returns the merge patch for the status of a PodGroup that records a member which the scheduler was permitted to preempt at `now`.
-fn marking(pod: &BoundPod, now: Timestamp) -> Value {
-    let pods = BTreeMap::from([(&pod.uid, PreemptedPod { name: pod.name.clone(), time: Time(now) })]);
+fn marking(pod: &Victim, now: Timestamp) -> Value {
+    let pods = BTreeMap::from([(&pod.uid, PreemptedPod { name: pod.name.to_string(), time: Time(now) })]);
     json!({ "status": { "preemptedPods": pods } })
 }
 
@@ -182,7 +182,7 @@ impl Ledger for ApiLedger {
         &self,
         namespace: &str,
         budget: &str,
-        pod: &BoundPod,
+        pod: &Victim,
         guaranteed: bool,
         deadline: Deadline,
     ) -> LedgerAnswer {
@@ -199,18 +199,18 @@ impl Ledger for ApiLedger {
         }
     }
 
-    async fn release(&self, namespace: &str, budget: &str, pod: &BoundPod) {
+    async fn release(&self, namespace: &str, budget: &str, pod: &Victim) {
         let change = self.change(namespace, budget, |object| {
             let disrupted = object.status.as_mut().and_then(|status| status.disrupted_pods.as_mut());
             // The disruption controller recalculates the status when it sees this change.
-            disrupted.and_then(|pods| pods.remove(&pod.name)).map(|_| ()).ok_or(())
+            disrupted.and_then(|pods| pods.remove(&*pod.name)).map(|_| ()).ok_or(())
         });
         if !matches!(tokio::time::timeout(LIMIT, change).await, Ok(Ok(_))) {
-            tracing::warn!(namespace, budget, pod = pod.name, "a claim is not taken back; it ends in two minutes");
+            tracing::warn!(namespace, budget, pod = &*pod.name, "a claim is not taken back; it ends in two minutes");
         }
     }
 
-    async fn mark(&self, namespace: &str, group: &str, pod: &BoundPod, deadline: Deadline) -> Result<(), String> {
+    async fn mark(&self, namespace: &str, group: &str, pod: &Victim, deadline: Deadline) -> Result<(), String> {
         let api: Api<PodGroup> = Api::namespaced(self.client.clone(), namespace);
         let patch = Patch::Merge(marking(pod, Timestamp::now()));
         let params = PatchParams { field_manager: Some("giveway-webhook".to_owned()), ..PatchParams::default() };
@@ -228,7 +228,7 @@ mod tests {
     use crate::guard::testing::{asked, budget, running};
     use serde_json::json;
 
-    fn pod() -> BoundPod {
+    fn pod() -> Victim {
         asked(running("api-1", json!({}))).victim
     }
 

@@ -141,7 +141,7 @@ impl<L: Ledger> Guard<L> {
         let (mut decision, mut delay) = (self.judge(&asked)?, None);
         if let GuardDecision::Rejected(rejection) = &decision {
             asked.victim = match self.stored(&asked, deadline).await {
-                Ok(Some(pod)) => pod.bound(),
+                Ok(Some(pod)) => pod.victim(),
                 Ok(None) => return Ok((self.refuse_nameless(&uid, rejection.reason, &wording::unknown_pod()), None)),
                 Err(_) => return Ok((self.refuse_nameless(&uid, rejection.reason, &wording::unread_pod()), None)),
             };
@@ -246,7 +246,7 @@ impl<L: Ledger> Guard<L> {
             let cause = wording::not_announced();
             return Ok(Err(guarantee.refuse_because(&*self.view.read(), asked, cause).into()));
         }
-        let victim = pod.bound();
+        let victim = pod.victim();
         let asked = GuardRequest { scheduler: pod.announced_by(), victim, ..asked.clone() };
         match self.judge(&asked)? {
             GuardDecision::Permitted(permit) => {
@@ -275,7 +275,7 @@ impl<L: Ledger> Guard<L> {
         let written = self.ledger.mark(&asked.namespace, group, &asked.victim, deadline).await;
         self.metrics.guard.marked(written.is_ok());
         if let Err(error) = written {
-            let (namespace, pod) = (&asked.namespace, &asked.victim.name);
+            let (namespace, pod) = (&asked.namespace, &*asked.victim.name);
             tracing::warn!(namespace, group, pod, error, "a preempted pod is not marked in the status of its PodGroup");
         }
     }

@@ -115,7 +115,7 @@ impl Cluster {
 
 /// kube-scheduler's wish to take this pod.
 pub(crate) fn asked(victim: Value) -> GuardRequest {
-    let victim: PodObject<true> = serde_json::from_value(victim).unwrap();
+    let stored: PodObject<true> = serde_json::from_value(victim).unwrap();
     let scheduler = Some("default-scheduler".to_owned());
-    GuardRequest { step: GuardStep::Deletes, namespace: "web".to_owned(), scheduler, victim: victim.bound() }
+    GuardRequest { step: GuardStep::Deletes, namespace: "web".to_owned(), scheduler, victim: stored.victim() }
 }

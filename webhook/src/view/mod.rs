@@ -4,7 +4,7 @@
 //! ([`LookedUp`]) are combined with it for that request, as [`RequestView`].
 
 use giveway_admission::namespaced::{Namespaced, put};
-use giveway_admission::rules::guard::facts::{GuardObjects, GuardView};
+use giveway_admission::rules::guard::objects::{GuardObjects, GuardView};
 use giveway_admission::view::{ClusterView, GroupView, Settings};
 use giveway_crds::native::{self, NativeGroup};
 use giveway_crds::policy::DisruptionMode;

@@ -1,7 +1,8 @@
 //! Fills the view from watches of classes, groups and workloads, and of the objects that only the guard reads.
 //!
 //! An object that cannot be parsed is skipped and logged: it counts as absent and does not block the watch. When a
-//! watch restarts, the objects of its kind are replaced at once; the view is never empty in between. A failed watch
+//! list begins again, its objects replace those of the view one by one, and at its end those that it does not contain are removed: there
+//! is never a second copy, and the view is never empty in between. A failed watch
 //! counts as broken until it has listed its kind again, because only a list proves that no change was missed. The answer
 //! 404 to a list is a failure as well: no kind of the view is [optional](giveway_crds::optional).
 
@@ -11,6 +12,7 @@ pub use viewed::Viewed;
 
 use crate::supervise::Tasks;
 use crate::view::View;
+use giveway_admission::namespaced::NamespacedNames;
 use giveway_admission::rules::guard::facts::PodObject;
 use giveway_admission::view::Settings;
 use giveway_cluster::objects::DecodedObject;
@@ -184,7 +186,7 @@ async fn follow_until<K: Viewed>(api: Api<K>, view: &SharedView, is_end: impl Fn
 /// Lists and watches one kind and writes its objects into the view until that fails; then the watch counts as broken. Returns the
 /// failure; `None` if the list delivered nothing for the time `page`.
 async fn follow_once<K: Viewed>(api: Api<K>, view: &SharedView, page: Duration) -> Option<WatchFailure> {
-    let mut listed = empty_view();
+    let mut unlisted = NamespacedNames::new();
     let mut reader = KindReader::new(api, K::params());
     let error = loop {
         let listing = reader.is_listing();
@@ -192,7 +194,7 @@ async fn follow_once<K: Viewed>(api: Api<K>, view: &SharedView, page: Duration) 
         // Only a list has a time limit, because a watch may have no events for a long time.
         let event = if listing { tokio::time::timeout(page, next).await } else { Ok(next.await) };
         match event {
-            Ok(Ok(event)) => apply(event, &mut listed, view),
+            Ok(Ok(event)) => apply(event, &mut unlisted, view),
             Ok(Err(error)) => {
                 tracing::warn!(kind = name_of(K::BIT), %error, "a watch failed and is started again");
                 break Some(error);
@@ -219,7 +221,7 @@ async fn follow_native(client: Client, view: Arc<SharedView>) {
                 follow_until::<NativeGroup>(api, &view, WatchFailure::is_unserved).await;
             }
             Ok(None) => {
-                view.write(|view| NativeGroup::replace(view, empty_view()));
+                view.write(|view| view.natives.clear());
                 view.mark_synced(NativeGroup::BIT);
                 return std::future::pending().await;
             }
@@ -232,31 +234,35 @@ async fn follow_native(client: Client, view: Arc<SharedView>) {
     }
 }
 
-/// Returns a view without objects, which collects the objects of a list until it is complete.
-fn empty_view() -> View {
-    View::new(Settings::default())
-}
-
-/// Applies an event of a list or watch. The objects of a list are collected in `listed`, and replace those of the kind in `view`
-/// when the list is complete; the changes of a watch are written into `view`.
-fn apply<K: Viewed>(event: Event<DecodedObject<K>>, listed: &mut View, view: &SharedView) {
+/// Applies an event of a list or watch to the view. While a list arrives, `unlisted` has the names of those objects of the view that it has
+/// not contained yet: what is left at its end does not exist any more.
+fn apply<K: Viewed>(event: Event<DecodedObject<K>>, unlisted: &mut NamespacedNames, view: &SharedView) {
     match event {
-        Event::Begun => *listed = empty_view(),
-        Event::Listed(object) => {
-            if let Ok(object) = readable(object) {
-                object.store(listed);
-            }
-        }
+        Event::Begun => *unlisted = K::names(&view.read()),
         Event::Complete => {
-            let listed = std::mem::replace(listed, empty_view());
-            view.write(|view| K::replace(view, listed));
+            view.write(|view| {
+                for (namespace, names) in std::mem::take(unlisted) {
+                    names.iter().for_each(|name| K::remove(view, Some(&namespace), Some(name)));
+                }
+            });
             view.mark_synced(K::BIT);
         }
-        Event::Applied(object) => match readable(object) {
-            Ok(object) => view.write(|view| object.store(view)),
-            Err(metadata) => view.write(|view| K::remove(view, &metadata)),
-        },
-        Event::Deleted(object) => view.write(|view| K::remove(view, object.meta())),
+        Event::Listed(object) | Event::Applied(object) => {
+            let object = readable(object);
+            let metadata = object.as_ref().map_or_else(|metadata| &**metadata, K::meta);
+            let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
+            if let Some(names) = unlisted.get_mut(namespace.unwrap_or_default()) {
+                names.remove(name.unwrap_or_default());
+            }
+            view.write(|view| match &object {
+                Ok(object) => object.store(view),
+                Err(_) => K::remove(view, namespace, name),
+            });
+        }
+        Event::Deleted(object) => {
+            let metadata = object.meta();
+            view.write(|view| K::remove(view, metadata.namespace.as_deref(), metadata.name.as_deref()));
+        }
     }
 }
 
@@ -314,55 +320,71 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_that_starts_over_replaces_the_view_at_its_end() {
-        let (view, mut listed) = (shared(), empty_view());
-        for event in [Event::Begun, Event::Listed(group("one", gang())), Event::Complete, Event::Begun] {
-            apply(event, &mut listed, &view);
+    fn a_list_that_begins_again_replaces_objects_one_by_one_and_removes_the_others_at_its_end() {
+        let (view, mut unlisted) = (shared(), NamespacedNames::new());
+        let names = || {
+            view.read()
+                .groups
+                .get("a")
+                .into_iter()
+                .flat_map(|groups| groups.keys())
+                .map(|name| name.to_string())
+                .collect::<Vec<_>>()
+        };
+        for name in ["one", "two", "three"] {
+            apply(Event::Applied(group(name, gang())), &mut unlisted, &view);
         }
-        assert!(view.read().group("a", "one").is_some_and(|g| g.gang), "still there while the new list arrives");
-        apply(Event::Listed(group("two", gang())), &mut listed, &view);
-        apply::<PodGroup>(Event::Complete, &mut listed, &view);
-        assert!(view.read().group("a", "one").is_none());
-        assert!(view.read().group("a", "two").is_some());
+        apply::<PodGroup>(Event::Begun, &mut unlisted, &view);
+        assert_eq!(names(), ["one", "three", "two"], "still there while the new list arrives");
+        apply(Event::Listed(group("two", json!({"schedulingPolicy": {"basic": {}}}))), &mut unlisted, &view);
+        assert!(view.read().group("a", "two").is_some_and(|group| !group.gang));
+        apply(Event::Listed(group("three", json!({"schedulingPolicy": 5}))), &mut unlisted, &view);
+        assert_eq!(names(), ["one", "two"], "an object of the list that is unreadable counts as absent");
+        apply(Event::Listed(group("four", gang())), &mut unlisted, &view);
+        apply::<PodGroup>(Event::Begun, &mut unlisted, &view);
+        apply(Event::Listed(group("four", gang())), &mut unlisted, &view);
+        assert_eq!(names(), ["four", "one", "two"], "the list was interrupted");
+        apply::<PodGroup>(Event::Complete, &mut unlisted, &view);
+        assert_eq!(names(), ["four"]);
     }
 
     #[test]
     fn an_unreadable_object_counts_as_absent_and_stalls_nothing() {
-        let (view, mut listed) = (shared(), empty_view());
-        apply(Event::Applied(group("g", gang())), &mut listed, &view);
-        apply(Event::Applied(group("g", json!({"schedulingPolicy": 5}))), &mut listed, &view);
+        let (view, mut unlisted) = (shared(), NamespacedNames::new());
+        apply(Event::Applied(group("g", gang())), &mut unlisted, &view);
+        apply(Event::Applied(group("g", json!({"schedulingPolicy": 5}))), &mut unlisted, &view);
         assert!(view.read().group("a", "g").is_none());
-        apply(Event::Applied(group("h", gang())), &mut listed, &view);
+        apply(Event::Applied(group("h", gang())), &mut unlisted, &view);
         assert!(view.read().group("a", "h").is_some());
     }
 
     #[test]
     fn a_deleted_object_is_forgotten() {
-        let (view, mut listed) = (shared(), empty_view());
-        apply(Event::Applied(group("g", gang())), &mut listed, &view);
-        apply(Event::Deleted(group("g", gang())), &mut listed, &view);
+        let (view, mut unlisted) = (shared(), NamespacedNames::new());
+        apply(Event::Applied(group("g", gang())), &mut unlisted, &view);
+        apply(Event::Deleted(group("g", gang())), &mut unlisted, &view);
         assert!(view.read().groups.is_empty());
     }
 
     #[test]
     fn a_watch_is_broken_from_its_first_failure_until_it_has_listed_its_kind_again() {
-        let (view, mut listed) = (shared(), empty_view());
+        let (view, mut unlisted) = (shared(), NamespacedNames::new());
         let broken = || view.broken().into_iter().find(|(name, _)| *name == "podgroups").unwrap().1.as_secs();
         assert_eq!((broken(), view.broken().len()), (0, 3), "without a guard there are three watches");
         let now = Instant::now();
         view.mark_broken(PodGroup::BIT, now - Duration::from_secs(10));
         view.mark_broken(PodGroup::BIT, now - Duration::from_secs(5));
         for event in [Event::Begun, Event::Listed(group("one", gang())), Event::Applied(group("two", gang()))] {
-            apply(event, &mut listed, &view);
+            apply(event, &mut unlisted, &view);
             assert_eq!(broken(), 10, "the list is not complete");
         }
-        apply::<PodGroup>(Event::Complete, &mut listed, &view);
+        apply::<PodGroup>(Event::Complete, &mut unlisted, &view);
         assert_eq!(broken(), 0);
     }
 
     #[tokio::test]
     async fn a_list_that_is_answered_404_empties_no_view_and_its_watch_is_broken() {
-        let (view, mut listed) = (shared(), empty_view());
+        let (view, mut unlisted) = (shared(), NamespacedNames::new());
         let error = follow_once(answering(404, "404 page not found\n"), &view, patience::PAGE).await;
         assert!(error.as_ref().is_some_and(WatchFailure::is_unserved), "{error:?}");
         assert!(is_broken(&view));
@@ -370,7 +392,7 @@ mod tests {
         assert!(!view.is_synced(), "no request is answered before PodGroups have been listed");
 
         for event in [Event::Begun, Event::Listed(group("one", gang())), Event::Complete] {
-            apply(event, &mut listed, &view);
+            apply(event, &mut unlisted, &view);
         }
         assert!(view.is_synced() && !is_broken(&view));
         follow_once(answering(404, "404 page not found\n"), &view, patience::PAGE).await;

@@ -1,7 +1,7 @@
 //! The kinds that are watched: which objects of each, and how they are stored in the view.
 
 use crate::view::View;
-use giveway_admission::namespaced::{Namespaced, take};
+use giveway_admission::namespaced::{Namespaced, NamespacedNames, names_of, put, take};
 use giveway_admission::rules::guard::facts::{Allowance, PodObject};
 use giveway_cluster::objects::TrimmedObject;
 use giveway_crds::keys;
@@ -14,6 +14,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::api::WatchParams;
+use std::collections::BTreeMap;
 
 /// A kind of objects in the view.
 pub trait Viewed: Resource<DynamicType: Clone> + TrimmedObject + Clone + Send + Sync + 'static {
@@ -29,10 +30,10 @@ pub trait Viewed: Resource<DynamicType: Clone> + TrimmedObject + Clone + Send + 
     fn store(&self, view: &mut View);
 
     /// Removes the object with this name and namespace from the view, if it is there.
-    fn remove(view: &mut View, metadata: &ObjectMeta);
+    fn remove(view: &mut View, namespace: Option<&str>, name: Option<&str>);
 
-    /// Replaces all objects of this kind in `view` by those in `listed`; other kinds are not changed.
-    fn replace(view: &mut View, listed: View);
+    /// Returns the names of all objects of this kind in the view; for a kind without namespaces, in the namespace with an empty name.
+    fn names(view: &View) -> NamespacedNames;
 }
 
 impl Viewed for PriorityClass {
@@ -42,12 +43,12 @@ impl Viewed for PriorityClass {
         view.classes.upsert(Class::from_object(self));
     }
 
-    fn remove(view: &mut View, metadata: &ObjectMeta) {
-        view.classes.remove(metadata.name.as_deref().unwrap_or_default());
+    fn remove(view: &mut View, _: Option<&str>, name: Option<&str>) {
+        view.classes.remove(name.unwrap_or_default());
     }
 
-    fn replace(view: &mut View, listed: View) {
-        view.classes = listed.classes;
+    fn names(view: &View) -> NamespacedNames {
+        BTreeMap::from([(String::new(), view.classes.iter().map(|class| class.name.as_str().into()).collect())])
     }
 }
 
@@ -58,12 +59,12 @@ impl Viewed for PodGroup {
         view.put_group(self);
     }
 
-    fn remove(view: &mut View, metadata: &ObjectMeta) {
-        take(&mut view.groups, metadata.namespace.as_deref(), metadata.name.as_deref());
+    fn remove(view: &mut View, namespace: Option<&str>, name: Option<&str>) {
+        take(&mut view.groups, namespace, name);
     }
 
-    fn replace(view: &mut View, listed: View) {
-        view.groups = listed.groups;
+    fn names(view: &View) -> NamespacedNames {
+        names_of(&view.groups)
     }
 }
 
@@ -74,12 +75,12 @@ impl Viewed for NativeGroup {
         view.put_native(self);
     }
 
-    fn remove(view: &mut View, metadata: &ObjectMeta) {
-        take(&mut view.natives, metadata.namespace.as_deref(), metadata.name.as_deref());
+    fn remove(view: &mut View, namespace: Option<&str>, name: Option<&str>) {
+        take(&mut view.natives, namespace, name);
     }
 
-    fn replace(view: &mut View, listed: View) {
-        view.natives = listed.natives;
+    fn names(view: &View) -> NamespacedNames {
+        names_of(&view.natives)
     }
 }
 
@@ -90,22 +91,21 @@ impl Viewed for Workload {
         view.put_workload(self);
     }
 
-    fn remove(view: &mut View, metadata: &ObjectMeta) {
-        take(&mut view.workloads, metadata.namespace.as_deref(), metadata.name.as_deref());
+    fn remove(view: &mut View, namespace: Option<&str>, name: Option<&str>) {
+        take(&mut view.workloads, namespace, name);
     }
 
-    fn replace(view: &mut View, listed: View) {
-        view.workloads = listed.workloads;
+    fn names(view: &View) -> NamespacedNames {
+        names_of(&view.workloads)
     }
 }
 
 /// Stores `facts`, what the guard needs of the object with this metadata, in the map; `None` removes what is stored for the object.
 fn put_or_remove<T>(map: &mut Namespaced<T>, metadata: &ObjectMeta, facts: Option<T>) {
-    match (facts, &metadata.namespace, &metadata.name) {
-        (Some(facts), Some(namespace), Some(name)) => {
-            map.entry(namespace.clone()).or_default().insert(name.clone(), facts);
-        }
-        _ => take(map, metadata.namespace.as_deref(), metadata.name.as_deref()),
+    let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
+    match facts {
+        Some(facts) => put(map, namespace, name, facts),
+        None => take(map, namespace, name),
     }
 }
 
@@ -120,12 +120,12 @@ impl Viewed for PodObject<false> {
         put_or_remove(&mut view.facts.waiting, self.meta(), self.waiting());
     }
 
-    fn remove(view: &mut View, metadata: &ObjectMeta) {
-        put_or_remove(&mut view.facts.waiting, metadata, None);
+    fn remove(view: &mut View, namespace: Option<&str>, name: Option<&str>) {
+        take(&mut view.facts.waiting, namespace, name);
     }
 
-    fn replace(view: &mut View, listed: View) {
-        view.facts.waiting = listed.facts.waiting;
+    fn names(view: &View) -> NamespacedNames {
+        names_of(&view.facts.waiting)
     }
 }
 
@@ -137,17 +137,18 @@ impl Viewed for PodObject<true> {
     }
 
     fn store(&self, view: &mut View) {
-        let is_member = self.meta().deletion_timestamp.is_none() && !self.ended() && !self.is_mirror();
-        let bound = Some(self.bound()).filter(|pod| is_member && pod.node.is_some());
-        put_or_remove(&mut view.facts.members, self.meta(), bound);
+        match self.meta().namespace.as_deref().filter(|_| self.is_bound_member()) {
+            Some(namespace) => view.facts.members.put(namespace, self.bound()),
+            None => Self::remove(view, self.meta().namespace.as_deref(), self.meta().name.as_deref()),
+        }
     }
 
-    fn remove(view: &mut View, metadata: &ObjectMeta) {
-        put_or_remove(&mut view.facts.members, metadata, None);
+    fn remove(view: &mut View, namespace: Option<&str>, name: Option<&str>) {
+        view.facts.members.remove(namespace, name);
     }
 
-    fn replace(view: &mut View, listed: View) {
-        view.facts.members = listed.facts.members;
+    fn names(view: &View) -> NamespacedNames {
+        view.facts.members.names()
     }
 }
 
@@ -158,11 +159,11 @@ impl Viewed for PodDisruptionBudget {
         put_or_remove(&mut view.facts.budgets, self.meta(), Allowance::from_object(self));
     }
 
-    fn remove(view: &mut View, metadata: &ObjectMeta) {
-        put_or_remove(&mut view.facts.budgets, metadata, None);
+    fn remove(view: &mut View, namespace: Option<&str>, name: Option<&str>) {
+        take(&mut view.facts.budgets, namespace, name);
     }
 
-    fn replace(view: &mut View, listed: View) {
-        view.facts.budgets = listed.facts.budgets;
+    fn names(view: &View) -> NamespacedNames {
+        names_of(&view.facts.budgets)
     }
 }

@@ -11,7 +11,8 @@
 //! pod's own, so the group's priority counts here; for thresholds the lower one counts, as for all other pods. A victim
 //! that is disrupted together with its group counts with the lowest priority in the group, as in Giveway's own planner.
 
-use super::facts::{Allowance, BoundPod, GuardView, PendingPod, PodObject};
+use super::facts::{Allowance, BoundPod, PendingPod, PodObject, Victim};
+use super::objects::GuardView;
 use crate::object;
 use crate::request::{Operation, Request};
 use crate::verdict::Denial;
@@ -53,7 +54,7 @@ pub struct GuardRequest {
     /// preemptors.
     pub scheduler: Option<String>,
     /// The pod to preempt.
-    pub victim: BoundPod,
+    pub victim: Victim,
 }
 
 impl GuardRequest {
@@ -72,10 +73,10 @@ impl GuardRequest {
         if !is_pod {
             return Ok(None);
         }
-        let victim: PodObject<true> = object::read("Pod", request.old_object)?;
+        let stored: PodObject<true> = object::read("Pod", request.old_object)?;
         let announced: PodObject<true> = object::read("Pod", announcement)?;
         let namespace = request.namespace().to_owned();
-        Ok(Some(Self { step, namespace, scheduler: announced.announced_by(), victim: victim.bound() }))
+        Ok(Some(Self { step, namespace, scheduler: announced.announced_by(), victim: stored.victim() }))
     }
 }
 
@@ -192,7 +193,7 @@ pub fn decide(view: &dyn GuardView, asked: &GuardRequest) -> GuardDecision {
     }
     let mut counting: Vec<String> = budgets()
         .filter(|(_, budget)| budget.counts(victim))
-        .map(|(name, _)| name.clone())
+        .map(|(name, _)| name.to_string())
         .take(MOST_CLAIMS + 1)
         .collect();
     if let Some(guarantee) = guaranteed.as_ref().filter(|_| counting.len() > MOST_CLAIMS) {
@@ -206,11 +207,10 @@ pub fn decide(view: &dyn GuardView, asked: &GuardRequest) -> GuardDecision {
 
 /// Returns the victim, and all other bound pods of its group if the group has disruption mode `PodGroup`.
 fn pods_disrupted_together<'a>(view: &'a dyn GuardView, asked: &'a GuardRequest) -> Vec<&'a BoundPod> {
-    let mut unit = vec![&asked.victim];
+    let mut unit = vec![&asked.victim.pod];
     let group = asked.victim.group.as_deref();
     if group.and_then(|group| view.group(&asked.namespace, group)).is_some_and(|group| group.whole) {
-        let members =
-            view.guard_objects().members.get(&asked.namespace).into_iter().flat_map(|members| members.values());
+        let members = view.guard_objects().members.of_namespace(&asked.namespace);
         unit.extend(members.filter(|pod| pod.group.as_deref() == group && pod.name != asked.victim.name));
     }
     unit
@@ -266,7 +266,7 @@ fn victim_priority(view: &dyn GuardView, asked: &GuardRequest, unit: &[&BoundPod
 /// victim's node before others, then unschedulable pods before others, then pods of higher priority.
 fn likely_preemptors<'a, 'b: 'a>(
     candidates: impl IntoIterator<Item = &'a PreemptorCandidate<'b>>,
-    victim: &BoundPod,
+    victim: &Victim,
 ) -> Vec<EventPod> {
     let mut candidates: Vec<&PreemptorCandidate<'_>> = candidates.into_iter().collect();
     candidates.sort_by_key(|c| {
@@ -281,7 +281,7 @@ fn likely_preemptors<'a, 'b: 'a>(
 
 /// Returns the message of the rejection of this preemption: the victim with its effective `priority`, and the cause.
 fn rejection_message(asked: &GuardRequest, priority: i32, cause: Sentence) -> Sentence {
-    let key = ObjectKey::new(&asked.namespace, &asked.victim.name);
+    let key = ObjectKey::new(&*asked.namespace, &*asked.victim.name);
     wording::refused(&RankedPod { key, uid: asked.victim.uid.clone(), priority }, cause)
 }
 

@@ -1,16 +1,10 @@
-//! The objects that only the guard reads: the pods that a scheduler may preempt for, the bound members of groups, and the
-//! budgets.
-//!
-//! The watches are narrow (pods without a node; pods with the group label), and only the few fields that the decision
-//! reads are kept of each pod: this process never receives most pods of a cluster.
+//! Pods and budgets as the guard reads them: of each object only the few fields that its decision needs.
 
-use crate::namespaced::Namespaced;
 use crate::object::MIRROR;
-use crate::view::ClusterView;
 use giveway_crds::condition::Reason;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::{keys, labels, membership, native, priority};
-use giveway_planner::model::Budget;
+use giveway_planner::model::{Budget, Labels};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -18,23 +12,8 @@ use kube::Resource;
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-
-/// What the guard may look up.
-pub trait GuardView: ClusterView {
-    /// Returns the objects that only the guard reads: pending pods, bound members of groups, and budgets.
-    fn guard_objects(&self) -> &GuardObjects;
-}
-
-/// The objects of the guard's watches.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct GuardObjects {
-    /// The pods that a scheduler may preempt for.
-    pub waiting: Namespaced<PendingPod>,
-    /// The bound, live pods that belong to a group.
-    pub members: Namespaced<BoundPod>,
-    /// Every budget.
-    pub budgets: Namespaced<Allowance>,
-}
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// A pod without a node that is neither gated nor terminating, and whose `preemptionPolicy` is not `Never`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,23 +32,39 @@ pub struct PendingPod {
     pub unschedulable: bool,
 }
 
-/// A pod that may be a victim.
+/// The pod that a scheduler wants to preempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Victim {
+    /// Its UID.
+    pub uid: String,
+    /// The node it is bound to.
+    pub node: Option<String>,
+    /// Its other fields.
+    pub pod: BoundPod,
+}
+
+impl Deref for Victim {
+    type Target = BoundPod;
+
+    fn deref(&self) -> &BoundPod {
+        &self.pod
+    }
+}
+
+/// What is stored of each bound member of a group: the fields that decide which budgets count it, and which priority and threshold
+/// it has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoundPod {
     /// Its name.
-    pub name: String,
-    /// Its UID.
-    pub uid: String,
+    pub name: Arc<str>,
     /// Its labels, [limited in number](giveway_crds::labels).
-    pub labels: BTreeMap<String, String>,
-    /// Name of its group.
-    pub group: Option<String>,
+    pub labels: Labels,
+    /// Name of its group; for a native group, it begins with the API group.
+    pub group: Option<Arc<str>>,
     /// Its own priority.
     pub priority: i32,
     /// Priority from which on a preemptor may violate its budgets. An invalid value counts as the highest threshold.
     pub threshold: Option<i32>,
-    /// The node it is bound to.
-    pub node: Option<String>,
     /// True if it is ready: only ready pods count as healthy for budgets.
     pub ready: bool,
     /// True if it has started and not ended: the Eviction API checks no budget for other pods.
@@ -129,7 +124,7 @@ impl Allowance {
 
     /// Returns true if the budget's `status.disruptedPods` already has this pod, and not only an earlier pod of the same name.
     pub fn has_counted(&self, pod: &BoundPod) -> bool {
-        let since = self.disrupted.get(&pod.name);
+        let since = self.disrupted.get(&*pod.name);
         // The API stores times in whole seconds.
         since.is_some_and(|since| pod.created.as_ref().is_none_or(|created| since.0 >= created.0))
     }
@@ -317,18 +312,26 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
         })
     }
 
-    /// Returns what the guard needs of this pod as a victim: its priority, its group, and the fields that decide which budgets
-    /// count it.
+    /// Returns true if the pod is a bound member of a group that has neither ended nor a deletion timestamp.
+    pub fn is_bound_member(&self) -> bool {
+        self.node().is_some() && self.metadata.deletion_timestamp.is_none() && !self.ended() && !self.is_mirror()
+    }
+
+    /// Returns what the guard needs of this pod as a victim.
+    pub fn victim(&self) -> Victim {
+        Victim { uid: self.metadata.uid.clone().unwrap_or_default(), node: self.node(), pod: self.bound() }
+    }
+
+    /// Returns what is stored of this pod if it is a member of a group: its priority, its group, and the fields that decide which
+    /// budgets count it.
     pub fn bound(&self) -> BoundPod {
         let threshold = self.metadata.annotations.as_ref().and_then(|a| a.get(keys::ANNOTATION_THRESHOLD));
         BoundPod {
-            name: self.metadata.name.clone().unwrap_or_default(),
-            uid: self.metadata.uid.clone().unwrap_or_default(),
-            labels: self.metadata.labels.clone().unwrap_or_default(),
-            group: self.group(),
+            name: self.metadata.name.as_deref().unwrap_or_default().into(),
+            labels: self.metadata.labels.clone().unwrap_or_default().into(),
+            group: self.group().map(Arc::from),
             priority: self.spec.priority.unwrap_or(0),
             threshold: threshold.map(|text| text.parse().unwrap_or(priority::MAX_THRESHOLD)),
-            node: self.node(),
             ready: self.condition("Ready", "True").is_some(),
             started: matches!(self.status.phase.as_deref(), Some("Running" | "Unknown")),
             deleting: self.metadata.deletion_timestamp.is_some(),

@@ -18,7 +18,7 @@ pub fn verdict(asked: &GuardRequest, rejection: &Rejection, names: Names) -> Ver
 /// decides which names of other namespaces they contain.
 fn events(asked: &GuardRequest, rejection: &Rejection, names: Names) -> Vec<EventDraft> {
     let victim = &asked.victim;
-    let (namespace, name, uid) = (asked.namespace.clone(), victim.name.clone(), victim.uid.clone());
+    let (namespace, name, uid) = (asked.namespace.clone(), victim.name.to_string(), victim.uid.clone());
     let victim = EventPod { namespace, name, uid };
     let notice = |about: &EventPod, related: Option<&EventPod>| EventDraft {
         about: pod(about),

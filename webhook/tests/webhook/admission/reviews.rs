@@ -186,7 +186,11 @@ impl<F: Fn() + Send + Sync + 'static> Lookup for Late<F> {
                 Reference::Class(name) => found.classes.extend(self.full.classes.get(name).cloned()),
                 Reference::PodGroup { namespace, name } => {
                     let group = self.full.group(namespace, name).map(Cow::into_owned);
-                    found.groups.entry(namespace.clone()).or_default().extend(group.map(|group| (name.clone(), group)));
+                    found
+                        .groups
+                        .entry(namespace.clone())
+                        .or_default()
+                        .extend(group.map(|group| (name.as_str().into(), group)));
                 }
                 Reference::Workload { .. } => {}
             }
