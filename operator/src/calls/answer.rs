@@ -89,6 +89,12 @@ pub(super) fn already_exists(status: &Status) -> bool {
     status.reason == "AlreadyExists" && ErrorClass::of(status) == ErrorClass::Conflict
 }
 
+/// Returns true if the object changed since the resource version that the call names. A webhook that denies with the code of a conflict does
+/// not mean that: the call is not to be repeated at once, and the object is not another one.
+pub(super) fn has_changed(status: &Status) -> bool {
+    ErrorClass::of(status) == ErrorClass::Conflict
+}
+
 /// Returns true if a 404 means that an object, or a kind, does not exist. A proxy or load balancer in front of the API server may answer
 /// 404, too, and says nothing about the object.
 fn is_from_the_api_server(status: &Status) -> bool {

@@ -1,5 +1,6 @@
 //! Writes on nodes (the taint that reserves a node for a critical add-on) and reads of kube-scheduler's Lease.
 
+use super::answer::has_changed;
 use super::object;
 use crate::messages::report::CallError;
 use giveway_crds::critical;
@@ -25,7 +26,7 @@ pub(super) async fn taint(client: &Client, node: &str, uid: &str, add: bool) -> 
         let metadata = json!({ "uid": current.uid(), "resourceVersion": current.resource_version() });
         let patch = json!({ "metadata": metadata, "spec": { "taints": taints } });
         match nodes.patch(node, &object::params(), &Patch::Merge(patch)).await {
-            Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => attempt += 1,
+            Err(kube::Error::Api(status)) if has_changed(&status) && attempt < ATTEMPTS => attempt += 1,
             result => return result.map(|_| ()).map_err(CallError::from),
         }
     }

@@ -1,7 +1,7 @@
 //! Writes on Giveway's own kinds.
 
 use super::FIELD_MANAGER;
-use super::answer::already_exists;
+use super::answer::{already_exists, has_changed};
 use crate::messages::report::CallError;
 use giveway_crds::{PodGroup, PodGroupStatus, Workload, WorkloadStatus, keys};
 use giveway_planner::model::ObjectKey;
@@ -104,7 +104,7 @@ where
     let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: version.map(str::to_owned) };
     let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
     match api.delete(name, &params).await {
-        Err(kube::Error::Api(status)) if version.is_some() && status.code == 409 => Ok(()),
+        Err(kube::Error::Api(status)) if version.is_some() && has_changed(&status) => Ok(()),
         Err(error) => match CallError::from(error) {
             CallError::Gone => Ok(()),
             error => Err(error),
@@ -131,7 +131,7 @@ pub(super) async fn protect(client: &Client, group: &ObjectKey, uid: &str, prote
         }
         let patch = json!({ "metadata": { "resourceVersion": current.resource_version(), "finalizers": finalizers } });
         match groups.patch(&group.name, &params(), &Patch::Merge(patch)).await {
-            Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => attempt += 1,
+            Err(kube::Error::Api(status)) if has_changed(&status) && attempt < ATTEMPTS => attempt += 1,
             result => return result.map(|_| ()).map_err(CallError::from),
         }
     }
@@ -140,11 +140,29 @@ pub(super) async fn protect(client: &Client, group: &ObjectKey, uid: &str, prote
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calls::stand_in::api_server;
     use giveway_crds::finished::FinishedMembers;
     use giveway_crds::pod_group::PreemptedPod;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use k8s_openapi::jiff::Timestamp;
     use std::collections::BTreeMap;
+
+    /// Before, each 409 counted as "it has changed", and the object as one that need not be deleted any more.
+    #[tokio::test]
+    async fn a_denied_deletion_is_rejected_and_that_of_a_changed_object_is_not_needed() {
+        let deleted = async |message: &str, version| {
+            let status =
+                json!({"status": "Failure", "code": 409, "reason": "Conflict", "message": message}).to_string();
+            let groups: Api<PodGroup> = Api::all(api_server(move |_| (409, status.clone())));
+            delete(groups, "g", "u-1", version).await
+        };
+        let denied = "admission webhook \"deny.example.com\" denied the request: closed";
+        let changed = "Precondition failed: ResourceVersion in precondition: 1, ResourceVersion in object meta: 2";
+        for version in [Some("1"), None] {
+            assert_eq!(deleted(denied, version).await, Err(CallError::Rejected(denied.into())));
+        }
+        assert_eq!(deleted(changed, Some("1")).await, Ok(()));
+    }
 
     #[test]
     fn the_patch_of_a_status_keeps_new_marks_and_removes_only_handled_ones() {
