@@ -43,7 +43,7 @@ impl Mode {
     pub fn restraint(self) -> &'static str {
         match self {
             Self::Enforce => "Giveway preempts",
-            Self::Observe => "Giveway observes and evicts no pods",
+            Self::Observe => "Giveway is in mode observe and evicts no pods",
             Self::Off => "Giveway is switched off: it gates no pods and evicts none",
         }
     }

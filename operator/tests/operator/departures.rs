@@ -182,7 +182,7 @@ fn a_delayed_plan_does_not_postpone_the_disruption_of_a_partially_scheduled_gang
 
 #[test]
 fn observe_and_off_begin_no_departure_and_an_event_says_why() {
-    let observes = "Giveway observes and evicts no pods";
+    let observes = "Giveway is in mode observe and evicts no pods";
     let off = "Giveway is switched off: it gates no pods and evicts none";
     for (mode, reason, words) in [("observe", "Observing", observes), ("off", "SwitchedOff", off)] {
         let mut driven = database();

@@ -60,8 +60,7 @@ fn a_condition_says_whether_the_observed_plan_is_stored_and_a_status_names_only_
         _ => Answer::Succeed,
     });
     driven.skip(Duration::from_secs(5));
-    let observes =
-        "False Observing: Giveway observes and evicts no pods: it would evict 1 pod of priority 1 or less for 1 pod.";
+    let observes = "False Observing: Giveway is in mode observe and evicts no pods: it would evict 1 pod of priority 1 or less for 1 pod.";
     let later = " No Preemption is stored for this plan yet: Giveway stores at most 60 per minute while it observes.";
     let condition = |driven: &Driven, group: &str| driven.condition(group, "PodGroupInitiallyScheduled");
     assert_eq!(condition(&driven, "g0000"), observes);
@@ -71,7 +70,7 @@ fn a_condition_says_whether_the_observed_plan_is_stored_and_a_status_names_only_
     driven.answer(|_| Answer::Succeed);
     driven.answer_unanswered(|_| true);
     driven.settle();
-    let message = "False Observing: Giveway observes and evicts no pods. What would be done: ";
+    let message = "False Observing: Giveway is in mode observe and evicts no pods. What would be done: ";
     assert!(
         driven.condition("g0000", "Preempting").starts_with(message),
         "{}",

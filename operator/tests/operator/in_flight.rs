@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::fmt::Debug;
 use std::time::Duration;
 
-const OBSERVES: &str = "Giveway observes and evicts no pods";
+const OBSERVES: &str = "Giveway is in mode observe and evicts no pods";
 const OFF: &str = "Giveway is switched off: it gates no pods and evicts none";
 
 fn seconds(number: u64) -> Duration {

@@ -75,7 +75,7 @@ fn a_dump_shows_leadership_mode_queues_and_watches() {
     assert_eq!((&operator["leader"]["synced"], &operator["leader"]["resumed"]), (&json!(true), &json!(true)));
     assert!(operator["leader"]["leaseSeconds"].as_u64() > Some(80_000), "{operator:#}");
     assert_eq!(operator["mode"], "observe");
-    assert_eq!(operator["restraint"], "Giveway observes and evicts no pods");
+    assert_eq!(operator["restraint"], "Giveway is in mode observe and evicts no pods");
     assert_eq!(operator["limits"]["evictionsPerMinutePerCluster"], Value::Null);
     assert_eq!(operator["queues"]["evictions"], json!({"depth": 0, "ageSeconds": 0}));
     assert_eq!(operator["watches"]["Node"], json!({"eventAgeSeconds": 0}));

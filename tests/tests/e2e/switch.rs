@@ -32,7 +32,7 @@ pub fn tests() -> Vec<Test> {
 }
 
 const MAP: &str = "/api/v1/namespaces/giveway-system/configmaps/giveway-mode";
-const OBSERVES: &str = "Giveway observes and evicts no pods";
+const OBSERVES: &str = "Giveway is in mode observe and evicts no pods";
 const OFF: &str = "Giveway is switched off: it gates no pods and evicts none";
 
 async fn create_classes(world: &World) {

@@ -198,7 +198,7 @@ fn each_fault_is_one_line_with_its_weight() {
             Installation { chart_mode: Some(Mode::Observe), ..healthy() },
             Warn,
             "mode",
-            "Giveway observes and evicts no pods (set by the chart's value `mode`).",
+            "Giveway is in mode observe and evicts no pods (set by the chart's value `mode`).",
         ),
         (
             Installation {

@@ -75,7 +75,10 @@ fn departures(page: &mut Page) {
         left.map(|(left, all)| disruption::rest_protected(left, all, "the namespace is protected")),
     );
     page.says_without_zero("enough_bound", why, left.map(|(left, all)| disruption::enough_bound(left, all)));
-    page.says("departure_restrained", [disruption::departure_restrained("Giveway observes and evicts no pods")]);
+    page.says(
+        "departure_restrained",
+        [disruption::departure_restrained("Giveway is in mode observe and evicts no pods")],
+    );
     page.says("member_bound", [disruption::member_bound(&key("a"))]);
     page.says("eviction_retried", both(&disruption::eviction_retried(&key("a"), "u-2", "no disruption is allowed")));
     let budget =
@@ -126,7 +129,7 @@ fn effects(page: &mut Page) {
     ];
     let why = "a plan with evictions has a victim and places a pod";
     page.says_without_zero("planned", why, sentences.map(plan::planned).iter().flat_map(both));
-    let restraint = "Giveway observes and evicts no pods";
+    let restraint = "Giveway is in mode observe and evicts no pods";
     page.says_without_zero("observed", why, both(&plan::observed(restraint, observed)));
     page.says_without_zero(
         "would_evict",
@@ -212,7 +215,7 @@ fn ends_for_members(page: &mut Page) {
     page.says("preemption_deleted", [plan_end::preemption_deleted()]);
     let why = "the API server rejected it";
     page.says("could_not_be_stored", [false, true].map(|evicted| plan_end::could_not_be_stored(evicted, why)));
-    let restraint = "Giveway observes and evicts no pods";
+    let restraint = "Giveway is in mode observe and evicts no pods";
     page.says("restrained", [false, true].map(|has_victims| plan_end::restrained(restraint, has_victims)));
     page.says("next_plan_at", [plan_end::next_plan_at(at())]);
 }

@@ -147,7 +147,7 @@ async fn in_mode_observe_or_off_no_pod_is_evicted_for_an_add_on_and_no_node_is_t
     world.fill(&nodes).grace_seconds(0).singles().await;
     let dns = addon(&world, "dns").create().await;
     let words = format!(
-        "Giveway observes and evicts no pods: it would evict 1 pod for this critical add-on. Node {} would be freed.",
+        "Giveway is in mode observe and evicts no pods: it would evict 1 pod for this critical add-on. Node {} would be freed.",
         nodes[0]
     );
     assert_eq!(dns.wait_event("Observing", MINUTE).await, words);
