@@ -4,9 +4,21 @@ use crate::object_key::ObjectKey;
 use crate::plan::StoredDomain;
 use crate::wording::{Sentence, agree, part_of};
 
-/// Message of a plan that has completed: kube-scheduler has bound the `placed` members of the plan, of which `bound` still exist.
+/// Message of a plan that has completed: `bound` of the `placed` members of the plan exist and are bound. The others were deleted in state
+/// `Ungating`, before or after kube-scheduler bound them.
 pub fn completed(bound: usize, placed: usize) -> String {
-    format!("{} bound.", part_of(bound, placed, ("pod of the plan", "pods of the plan"), ("was", "were")))
+    let noun = ("pod of the plan", "pods of the plan");
+    let deleted = placed.saturating_sub(bound);
+    if deleted == 0 {
+        return format!("{} bound.", part_of(bound, placed, noun, ("was", "were")));
+    }
+    let others = match (bound, deleted) {
+        (0, _) => agree(deleted, "it was", "they were").to_owned(),
+        (_, 1) => "the other one was".to_owned(),
+        _ => format!("the other {deleted} were"),
+    };
+    let (state, all) = (part_of(bound, placed, noun, ("is", "are")), agree(placed, "it", "them"));
+    format!("{state} bound; {others} deleted after the operator had started to ungate {all}.")
 }
 
 /// Message of a plan that has been cancelled: the preemptor does not exist any more.

@@ -147,7 +147,7 @@ fn effects(page: &mut Page) {
 
 fn ends(page: &mut Page) {
     page.file("conditions/plan_end.rs");
-    let placed = [(0, 1), (1, 1), (0, 2), (1, 2), (2, 2)];
+    let placed = [(0, 1), (1, 1), (0, 2), (1, 2), (2, 2), (1, 3)];
     page.says("completed", placed.map(|(bound, placed)| plan_end::completed(bound, placed)));
     page.says("group_deleted", [plan_end::group_deleted()]);
     let fewer = [(0, 1), (0, 2), (1, 2), (2, 3)];
