@@ -143,7 +143,8 @@ mod tests {
         objects.extend(pending.iter().map(|name| group(name)));
         let breakers = Ok(open(&objects, &world, NOW.parse().unwrap()));
         let findings = findings(&Installation { breakers, ..healthy() });
-        let closes = |finding: &Finding| finding.remedy.ends_with("that closes the breaker at once.");
+        let closes =
+            |finding: &Finding| finding.remedy.ends_with("then Giveway evicts pods for these preemptors again.");
         assert!(findings.iter().all(|finding| finding.check == "breakers" && closes(finding)), "{findings:?}");
         findings.into_iter().map(|finding| (finding.status, finding.message)).collect()
     }
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_open_breaker_of_a_preemptor_is_a_warning_that_names_it() {
-        let words = "No pod is evicted for 1 preemptor, after plans in a row that evicted pods without effect: \
+        let words = "No pod is evicted for 1 preemptor, because several plans in a row evicted pods for it, and it was not bound: \
                      podgroup/ml/train (3 plans) until 2026-11-21T12:05:00Z.";
         assert_eq!(found(&["train"], three("train")), [(Status::Warn, words.to_owned())]);
         assert_eq!(found(&[], three("train")), [], "it was deleted");
@@ -181,8 +182,8 @@ mod tests {
         let at = |ended: &str| names.map(|name| plan(name, 1, "Cancelled", ended)).to_vec();
         let words = |end: &str| {
             format!(
-                "No pod is evicted for preemptors of 1 namespace, after plans for several of them in a row evicted pods without \
-                 effect: ml (5 preemptors) until {end}."
+                "No pod is evicted for preemptors of 1 namespace, because several plans in a row evicted pods for different preemptors of \
+                 the namespace, and none of these preemptors was bound: ml (5 preemptors) until {end}."
             )
         };
         let expected = |end: &str| [(Status::Warn, words(end))];

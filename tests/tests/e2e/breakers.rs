@@ -74,7 +74,7 @@ async fn after_three_plans_without_effect_no_further_pod_is_evicted_for_a_preemp
     let findings = report["findings"].as_array().unwrap();
     let finding = findings.iter().find(|finding| finding["check"] == "breakers");
     let finding = finding.unwrap_or_else(|| panic!("no finding names the breaker: {report:#}"));
-    let named = "No pod is evicted for 1 preemptor, after plans in a row that evicted pods without effect: podgroup/default/train (3 plans) until ";
+    let named = "No pod is evicted for 1 preemptor, because several plans in a row evicted pods for it, and it was not bound: podgroup/default/train (3 plans) until ";
     assert!(finding["message"].as_str().unwrap().starts_with(named), "{finding:#}");
     assert_eq!(finding["status"], "WARN", "{finding:#}");
     // Pods are evicted for other preemptors, and by then none was for this one.

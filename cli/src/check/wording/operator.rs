@@ -4,12 +4,13 @@ use super::{first, unknown};
 use crate::check::finding::Finding;
 use giveway_crds::keys::GATE;
 use giveway_crds::mode::{CONFIG_MAP, Mode};
-use giveway_crds::wording::counted;
+use giveway_crds::wording::{agree, counted};
 use k8s_openapi::jiff::Timestamp;
 
 /// What to do about an open breaker.
-const CLOSE_BREAKER: &str = "`kubectl get preemptions -o wide` says how the plans ended. When the cause is repaired, delete these \
-                             Preemptions: that closes the breaker at once.";
+const CLOSE_BREAKER: &str = "The MESSAGE column of `kubectl get preemptions -o wide` says how the plans ended. When the \
+                             cause is repaired, delete the Preemptions of the failed plans: then Giveway evicts pods for \
+                             these preemptors again.";
 
 /// Warning: the Lease of the operator could not be read. `why` is the error.
 pub(in crate::check) fn leader_unknown(why: &str) -> Finding {
@@ -125,8 +126,10 @@ pub(in crate::check) fn breaker_of_cluster(preemptors: usize, until: Option<Time
 /// Warning: the circuit breakers of these namespaces, each a text of [`breaker_of_namespace`], are open.
 pub(in crate::check) fn breakers_of_namespaces(namespaces: impl ExactSizeIterator<Item = String>) -> Finding {
     let count = counted(namespaces.len(), "namespace", "namespaces");
+    let each = agree(namespaces.len(), "the namespace", "each namespace");
     let message = format!(
-        "No pod is evicted for preemptors of {count}, after plans for several of them in a row evicted pods without effect: {}.",
+        "No pod is evicted for preemptors of {count}, because several plans in a row evicted pods for different preemptors of {each}, \
+         and none of these preemptors was bound: {}.",
         first(namespaces)
     );
     Finding::warn("breakers", message, CLOSE_BREAKER)
@@ -144,8 +147,9 @@ pub(in crate::check) fn breaker_of_namespace(namespace: &str, preemptors: usize,
 /// Warning: the circuit breakers of these preemptors, each a text of [`breaker_of_preemptor`], are open.
 pub(in crate::check) fn breakers_of_preemptors(preemptors: impl ExactSizeIterator<Item = String>) -> Finding {
     let count = counted(preemptors.len(), "preemptor", "preemptors");
+    let effect = agree(preemptors.len(), "it, and it was not bound", "each of them, and none of them was bound");
     let message = format!(
-        "No pod is evicted for {count}, after plans in a row that evicted pods without effect: {}.",
+        "No pod is evicted for {count}, because several plans in a row evicted pods for {effect}: {}.",
         first(preemptors)
     );
     Finding::warn("breakers", message, CLOSE_BREAKER)
