@@ -47,7 +47,8 @@ impl UnreadKinds {
         self.elsewhere.iter().chain(&self.everywhere).any(|kind| names.contains(kind))
     }
 
-    /// Returns what was not read, as sentences; none if everything was read. `namespace` is the only one whose objects may be read.
+    /// Returns a sentence for each way in which kinds were not read completely; none if all were. `namespace` is the one that was read of
+    /// the kinds in `elsewhere`.
     pub(crate) fn notes(&self, namespace: &str) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.elsewhere.is_empty() {

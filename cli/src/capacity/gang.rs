@@ -36,7 +36,8 @@ impl PendingGang {
         Self { key, present: pods.len(), pods, counted, known: BTreeMap::new(), world }
     }
 
-    /// Finds the largest number of members that fit within `limit`. Returns that number, and what is evicted for them.
+    /// Finds the largest number of members that fit if no more pods terminate or are evicted than `limit` permits. Returns that number, how
+    /// many pods are evicted for them, the highest priority of these pods, and how many of these evictions violate a budget.
     ///
     /// # Errors
     /// The planner's model rejects a pod or the group.

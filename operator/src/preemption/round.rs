@@ -63,8 +63,9 @@ impl Round {
         }
     }
 
-    /// Begins a pass. `arrivals` counts the preemptors that have ever appeared. Returns true if preemptors may be decided: there is no
-    /// pause, or a preemptor is new, or must be decided again.
+    /// Begins a pass; `arrivals` is the number of preemptors that have appeared so far. Returns true if this pass may decide about pending
+    /// preemptors: the pause after the last round has ended, a preemptor is new since the last pass, or the pause is to be skipped
+    /// ([`Round::skip_pause`], or new preemptors for which the last pass had no time).
     pub fn begin(&mut self, now: Instant, arrivals: u64) -> bool {
         self.resting = self.not_before.is_some_and(|until| now < until);
         let has_arrivals =

@@ -55,7 +55,7 @@ impl Resources {
         self.amounts.binary_search_by_key(&id, |entry| entry.0).map_or(0, |at| self.amounts[at].1)
     }
 
-    /// Returns every resource with a non-zero amount, by number.
+    /// Returns every resource with a non-zero amount, in ascending order of [`ResourceId`].
     pub fn iter(&self) -> impl Iterator<Item = (ResourceId, i128)> + '_ {
         self.amounts.iter().copied()
     }

@@ -93,7 +93,7 @@ impl GuardView for View {
     }
 }
 
-/// Returns what rules read of each PodGroup template of a Workload, by name of the template.
+/// Returns, by template name, the fields of a Workload's PodGroup templates that the admission rules for pods read.
 pub fn templates_of(workload: &Workload) -> BTreeMap<String, GroupView> {
     let templates = workload.spec.pod_group_templates.iter();
     templates.map(|t| (t.name.clone(), GroupView::new(&t.scheduling_policy, t.priority_class_name.as_ref()))).collect()

@@ -31,7 +31,8 @@ struct Member {
 }
 
 impl Running {
-    /// Replaces what a member adds to the counts; `None` if it is not to be counted. Returns true if the counts changed.
+    /// Replaces what the pod adds to the counts of its group. `member` is `None` for a pod that is not counted (not bound, ended,
+    /// terminating within `MAX_GRACEFUL_TERMINATION`, or a mirror pod). Returns true if the counts changed.
     fn set_member(&mut self, pod: PodIndex, member: Option<Member>) -> bool {
         let old = match member {
             Some(member) => self.members.insert(pod, member),
