@@ -18,6 +18,9 @@ const LARGE: u64 = 64 << 20;
 /// Size of the pieces of a stream, in bytes.
 const PIECE: usize = 1 << 20;
 
+/// What the parsers of JSON and YAML say about a text with more levels than [`nesting::DEEPEST`].
+const PARSER_IS_TOO_DEEP: &str = "recursion limit exceeded";
+
 /// Returns how messages name a file: by its path, or as `standard input` for `-`.
 pub(crate) fn title(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
@@ -49,26 +52,29 @@ pub(crate) fn documents(file: &str, text: &str) -> Result<Vec<Value>, CliError> 
 
 /// Parses all documents of a text, as JSON or YAML. `file` is the name of its file for errors.
 fn parsed<T: DeserializeOwned>(file: &str, text: &str) -> Result<Vec<T>, CliError> {
-    let too_deep = || CliError::TooDeep { file: file.to_owned() };
     if nesting::is_too_deep(text.as_bytes()) {
-        return Err(too_deep());
+        return Err(CliError::TooDeep { file: file.to_owned() });
     }
-    let failed = |problem: String| match problem.contains("recursion limit exceeded") {
-        true => too_deep(),
-        false => CliError::Syntax { file: file.to_owned(), problem },
-    };
     let yaml = || serde_yaml_ng::Deserializer::from_str(text).map(T::deserialize).collect::<Result<Vec<_>, _>>();
     if !is_json(text.as_bytes()) {
-        return yaml().map_err(|error| failed(error.to_string()));
+        return yaml().map_err(|error| syntax(file, error.to_string()));
     }
     // YAML may start with a brace or bracket too. JSON is tried first because parsing YAML is slow.
     let json: Result<Vec<T>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
     json.or_else(|error| {
         // A text that ends too early as JSON does so as YAML too.
         let problem = error.to_string();
-        let is_hopeless = error.is_eof() || problem.contains("recursion limit exceeded");
-        if is_hopeless { Err(failed(problem)) } else { yaml().map_err(|_| failed(problem)) }
+        let is_hopeless = error.is_eof() || problem.contains(PARSER_IS_TOO_DEEP);
+        if is_hopeless { Err(syntax(file, problem)) } else { yaml().map_err(|_| syntax(file, problem)) }
     })
+}
+
+/// Returns the error for a text that a parser rejects because of this problem.
+fn syntax(file: &str, problem: String) -> CliError {
+    match problem.contains(PARSER_IS_TOO_DEEP) {
+        true => CliError::TooDeep { file: file.to_owned() },
+        false => CliError::Syntax { file: file.to_owned(), problem },
+    }
 }
 
 /// Returns true if a text may be JSON: it begins with a brace or bracket.
@@ -209,11 +215,9 @@ fn lines(
         if line.trim_ascii().is_empty() {
             continue;
         }
-        if nesting::is_too_deep(&line) {
-            return Err(CliError::TooDeep { file: file.to_owned() });
-        }
-        let document: Document = serde_json::from_slice(&line)
-            .map_err(|error| CliError::Syntax { file: file.to_owned(), problem: format!("line {number}: {error}") })?;
+        // The parser of JSON needs linear time also for a text that is nested too deeply.
+        let document: Document =
+            serde_json::from_slice(&line).map_err(|error| syntax(file, format!("line {number}: {error}")))?;
         add_document(file, &format!("document {number}"), document.0, &mut take)?;
     }
     Ok(())
@@ -322,6 +326,11 @@ mod tests {
         for large in [100, 1 << 20] {
             let words = "file: document 2: metadata.name: Required value: every object has one";
             assert_eq!(names(&wrong, large).unwrap_err(), words);
+        }
+        let deep = format!("{}\n{{\"kind\": {}", object("a"), "[".repeat(200_000));
+        for large in [100, 1 << 20] {
+            let said = names(&deep, large).unwrap_err();
+            assert!(said.starts_with("file: is nested too deeply: at most 128 levels are read"), "{said}");
         }
     }
 

@@ -18,7 +18,9 @@ pub(crate) fn run(args: &SnapshotArgs, connection: &ClusterConnection) -> Result
     if args.anonymize {
         anonymize(&mut objects.items);
     }
-    let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects.items });
+    let mut list = json!({ "apiVersion": "v1", "kind": "List" });
+    // Moved: the macro would copy all objects.
+    list["items"] = Value::Array(objects.items);
     if args.output == Path::new("-") {
         return print(&list, &mut std::io::stdout().lock()).map_err(CliError::stdout);
     }

@@ -56,7 +56,7 @@ impl Size {
     /// Returns the memory in MiB that a webhook may need, by the formula of `docs/high-availability.md`.
     fn webhook_memory(self) -> f64 {
         let kibibytes = 0.4 * self.pods as f64 + 2.0 * self.groups as f64;
-        16.0 + kibibytes / 1024.0
+        20.0 + kibibytes / 1024.0
     }
 }
 
