@@ -11,7 +11,7 @@
 //! has not.
 
 use crate::deadline::Deadline;
-use giveway_admission::rules::guard::facts::{Allowance, PodObject, Victim};
+use giveway_admission::rules::guard::facts::{Allowance, PodObject, RequestedVictim};
 use giveway_admission::wording::guard::{NO_ANSWER, changed_in_between};
 use giveway_crds::PodGroup;
 use giveway_crds::pod_group::PreemptedPod;
@@ -78,14 +78,14 @@ pub trait Ledger: Send + Sync + 'static {
         &self,
         namespace: &str,
         budget: &str,
-        pod: &Victim,
+        pod: &RequestedVictim,
         guaranteed: bool,
         deadline: Deadline,
     ) -> impl Future<Output = LedgerAnswer> + Send;
 
     /// Takes a [`claim`](Self::claim) back, because the preemption of the pod is rejected after all: the budget no longer counts the pod as
     /// disrupted. A failure is only logged.
-    fn release(&self, namespace: &str, budget: &str, pod: &Victim) -> impl Future<Output = ()> + Send;
+    fn release(&self, namespace: &str, budget: &str, pod: &RequestedVictim) -> impl Future<Output = ()> + Send;
 
     /// Writes into the status of the PodGroup `namespace/group` that the scheduler was permitted to preempt `pod`, a member. The error is
     /// for the log.
@@ -93,14 +93,19 @@ pub trait Ledger: Send + Sync + 'static {
         &self,
         namespace: &str,
         group: &str,
-        pod: &Victim,
+        pod: &RequestedVictim,
         deadline: Deadline,
     ) -> impl Future<Output = Result<(), String>> + Send;
 }
 
 /// Changes the status of a budget, in memory, so that it counts the pod as disrupted since `now`. It is changed only if the result is
 /// [`LedgerAnswer::Made`]. A `guaranteed` budget must allow one more disruption.
-pub fn claim_on(object: &mut PodDisruptionBudget, pod: &Victim, guaranteed: bool, now: Timestamp) -> LedgerAnswer {
+pub fn claim_on(
+    object: &mut PodDisruptionBudget,
+    pod: &RequestedVictim,
+    guaranteed: bool,
+    now: Timestamp,
+) -> LedgerAnswer {
     let Some(allowance) = Allowance::from_object(object) else { return LedgerAnswer::NotNeeded };
     if !allowance.counts(pod) || allowance.has_counted(pod) {
         return LedgerAnswer::NotNeeded;
@@ -159,7 +164,7 @@ impl ApiLedger {
 }
 
 /// Returns the merge patch for the status of a PodGroup that records a member which the scheduler was permitted to preempt at `now`.
-fn marking(pod: &Victim, now: Timestamp) -> Value {
+fn marking(pod: &RequestedVictim, now: Timestamp) -> Value {
     let pods = BTreeMap::from([(&pod.uid, PreemptedPod { name: pod.name.to_string(), time: Time(now) })]);
     json!({ "status": { "preemptedPods": pods } })
 }
@@ -182,7 +187,7 @@ impl Ledger for ApiLedger {
         &self,
         namespace: &str,
         budget: &str,
-        pod: &Victim,
+        pod: &RequestedVictim,
         guaranteed: bool,
         deadline: Deadline,
     ) -> LedgerAnswer {
@@ -199,7 +204,7 @@ impl Ledger for ApiLedger {
         }
     }
 
-    async fn release(&self, namespace: &str, budget: &str, pod: &Victim) {
+    async fn release(&self, namespace: &str, budget: &str, pod: &RequestedVictim) {
         let change = self.change(namespace, budget, |object| {
             let disrupted = object.status.as_mut().and_then(|status| status.disrupted_pods.as_mut());
             // The disruption controller recalculates the status when it sees this change.
@@ -210,7 +215,13 @@ impl Ledger for ApiLedger {
         }
     }
 
-    async fn mark(&self, namespace: &str, group: &str, pod: &Victim, deadline: Deadline) -> Result<(), String> {
+    async fn mark(
+        &self,
+        namespace: &str,
+        group: &str,
+        pod: &RequestedVictim,
+        deadline: Deadline,
+    ) -> Result<(), String> {
         let api: Api<PodGroup> = Api::namespaced(self.client.clone(), namespace);
         let patch = Patch::Merge(marking(pod, Timestamp::now()));
         let params = PatchParams { field_manager: Some("giveway-webhook".to_owned()), ..PatchParams::default() };
@@ -228,7 +239,7 @@ mod tests {
     use crate::guard::testing::{asked, budget, running};
     use serde_json::json;
 
-    fn pod() -> Victim {
+    fn pod() -> RequestedVictim {
         asked(running("api-1", json!({}))).victim
     }
 

@@ -3,7 +3,7 @@
 use super::testing::{Cluster, merged, of_group, running, threshold};
 use super::*;
 use claim::Stored;
-use giveway_admission::rules::guard::facts::{Allowance, Victim};
+use giveway_admission::rules::guard::facts::{Allowance, RequestedVictim};
 use serde_json::{Value, json};
 use std::sync::Mutex;
 use std::time::Instant;
@@ -26,18 +26,25 @@ impl Ledger for Scripted {
         Ok(stored.map(|stored| serde_json::from_value(stored).unwrap()))
     }
 
-    async fn claim(&self, namespace: &str, budget: &str, pod: &Victim, guaranteed: bool, _: Deadline) -> LedgerAnswer {
+    async fn claim(
+        &self,
+        namespace: &str,
+        budget: &str,
+        pod: &RequestedVictim,
+        guaranteed: bool,
+        _: Deadline,
+    ) -> LedgerAnswer {
         let call = format!("claim {namespace}/{budget} for {} guaranteed={guaranteed}", pod.name);
         self.calls.lock().unwrap().push(call);
         let answer = self.answers.iter().find(|(name, _)| *name == budget);
         answer.map_or(LedgerAnswer::Made, |(_, claim)| claim.clone())
     }
 
-    async fn release(&self, namespace: &str, budget: &str, pod: &Victim) {
+    async fn release(&self, namespace: &str, budget: &str, pod: &RequestedVictim) {
         self.calls.lock().unwrap().push(format!("release {namespace}/{budget} for {}", pod.name));
     }
 
-    async fn mark(&self, namespace: &str, group: &str, pod: &Victim, _: Deadline) -> Result<(), String> {
+    async fn mark(&self, namespace: &str, group: &str, pod: &RequestedVictim, _: Deadline) -> Result<(), String> {
         self.calls.lock().unwrap().push(format!("mark {} in {namespace}/{group}", pod.uid));
         match group {
             "full" => Err("status.preemptedPods: Too many: 65: must have at most 64 items".to_owned()),

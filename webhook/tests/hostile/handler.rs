@@ -2,7 +2,7 @@
 
 use crate::recorded::Endpoint;
 use giveway_admission::judge::Endpoint as Phase;
-use giveway_admission::rules::guard::facts::{PodObject, Victim};
+use giveway_admission::rules::guard::facts::{PodObject, RequestedVictim};
 use giveway_admission::view::Settings;
 use giveway_crds::policy::PreemptionPolicy;
 use giveway_crds::priority::Class;
@@ -33,13 +33,13 @@ impl Ledger for NoLedger {
         Ok(None)
     }
 
-    async fn claim(&self, _: &str, _: &str, _: &Victim, _: bool, _: Deadline) -> LedgerAnswer {
+    async fn claim(&self, _: &str, _: &str, _: &RequestedVictim, _: bool, _: Deadline) -> LedgerAnswer {
         LedgerAnswer::Made
     }
 
-    async fn release(&self, _: &str, _: &str, _: &Victim) {}
+    async fn release(&self, _: &str, _: &str, _: &RequestedVictim) {}
 
-    async fn mark(&self, _: &str, _: &str, _: &Victim, _: Deadline) -> Result<(), String> {
+    async fn mark(&self, _: &str, _: &str, _: &RequestedVictim, _: Deadline) -> Result<(), String> {
         Ok(())
     }
 }

@@ -11,7 +11,7 @@
 //! pod's own, so the group's priority counts here; for thresholds the lower one counts, as for all other pods. A victim
 //! that is disrupted together with its group counts with the lowest priority in the group, as in Giveway's own planner.
 
-use super::facts::{Allowance, BoundPod, PendingPod, PodObject, Victim};
+use super::facts::{Allowance, BoundPod, PendingPod, PodObject, RequestedVictim};
 use super::objects::GuardView;
 use crate::object;
 use crate::request::{Operation, Request};
@@ -54,7 +54,7 @@ pub struct GuardRequest {
     /// preemptors.
     pub scheduler: Option<String>,
     /// The pod to preempt.
-    pub victim: Victim,
+    pub victim: RequestedVictim,
 }
 
 impl GuardRequest {
@@ -266,7 +266,7 @@ fn victim_priority(view: &dyn GuardView, asked: &GuardRequest, unit: &[&BoundPod
 /// victim's node before others, then unschedulable pods before others, then pods of higher priority.
 fn likely_preemptors<'a, 'b: 'a>(
     candidates: impl IntoIterator<Item = &'a PreemptorCandidate<'b>>,
-    victim: &Victim,
+    victim: &RequestedVictim,
 ) -> Vec<EventPod> {
     let mut candidates: Vec<&PreemptorCandidate<'_>> = candidates.into_iter().collect();
     candidates.sort_by_key(|c| {

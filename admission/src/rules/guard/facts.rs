@@ -34,7 +34,7 @@ pub struct PendingPod {
 
 /// The pod that a scheduler wants to preempt.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Victim {
+pub struct RequestedVictim {
     /// Its UID.
     pub uid: String,
     /// The node it is bound to.
@@ -43,7 +43,7 @@ pub struct Victim {
     pub pod: BoundPod,
 }
 
-impl Deref for Victim {
+impl Deref for RequestedVictim {
     type Target = BoundPod;
 
     fn deref(&self) -> &BoundPod {
@@ -318,8 +318,8 @@ impl<const MEMBER: bool> PodObject<MEMBER> {
     }
 
     /// Returns what the guard needs of this pod as a victim.
-    pub fn victim(&self) -> Victim {
-        Victim { uid: self.metadata.uid.clone().unwrap_or_default(), node: self.node(), pod: self.bound() }
+    pub fn victim(&self) -> RequestedVictim {
+        RequestedVictim { uid: self.metadata.uid.clone().unwrap_or_default(), node: self.node(), pod: self.bound() }
     }
 
     /// Returns what is stored of this pod if it is a member of a group: its priority, its group, and the fields that decide which

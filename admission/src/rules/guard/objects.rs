@@ -23,20 +23,20 @@ pub struct GuardObjects {
     /// The pods that a scheduler may preempt for.
     pub waiting: Namespaced<PendingPod>,
     /// The bound, live pods that belong to a group.
-    pub members: Members,
+    pub members: BoundMembers,
     /// Every budget.
     pub budgets: Namespaced<Allowance>,
 }
 
 /// The bound members of groups.
 #[derive(Default)]
-pub struct Members {
+pub struct BoundMembers {
     pods: Namespaced<BoundPod>,
     labels: LabelInterner,
     groups: Interner<str>,
 }
 
-impl Members {
+impl BoundMembers {
     /// Stores a pod, and replaces what was stored for its name.
     pub fn put(&mut self, namespace: &str, mut pod: BoundPod) {
         self.labels.share(&mut pod.labels);
@@ -61,19 +61,19 @@ impl Members {
 }
 
 /// A copy starts without shared parts: its pods still share those that they have.
-impl Clone for Members {
+impl Clone for BoundMembers {
     fn clone(&self) -> Self {
         Self { pods: self.pods.clone(), ..Self::default() }
     }
 }
 
-impl PartialEq for Members {
+impl PartialEq for BoundMembers {
     fn eq(&self, other: &Self) -> bool {
         self.pods == other.pods
     }
 }
 
-impl fmt::Debug for Members {
+impl fmt::Debug for BoundMembers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.pods.fmt(f)
     }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_is_equal_for_many_pods_is_stored_once() {
-        let mut members = Members::default();
+        let mut members = BoundMembers::default();
         for number in 0..6 {
             members.put("d", pod(number));
         }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_pod_that_is_stored_again_replaces_the_earlier_one() {
-        let mut members = Members::default();
+        let mut members = BoundMembers::default();
         members.put("d", pod(1));
         let changed = BoundPod { ready: true, ..pod(1) };
         members.put("d", changed.clone());
