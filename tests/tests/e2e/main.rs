@@ -39,6 +39,7 @@ mod helm;
 mod large_objects;
 mod later_plugins;
 mod malformed;
+mod many_kinds;
 mod metrics;
 mod native;
 mod partial_gangs;
@@ -138,6 +139,7 @@ fn main() -> ExitCode {
         large_objects::tests(),
         later_plugins::tests(),
         malformed::tests(),
+        many_kinds::tests(),
         metrics::tests(),
         native::tests(),
         partial_gangs::tests(),
