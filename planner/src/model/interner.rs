@@ -25,6 +25,19 @@ impl<T: ?Sized> Default for Interner<T> {
     }
 }
 
+/// A copy starts without any values: what shares them still does.
+impl<T: ?Sized> Clone for Interner<T> {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Interner<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Interner")
+    }
+}
+
 impl<T: Eq + Hash + ?Sized> Interner<T> {
     /// Returns the stored value that is equal to this one; stores this one if there is none.
     pub fn share(&mut self, value: Arc<T>) -> Arc<T> {
@@ -42,7 +55,7 @@ impl<T: Eq + Hash + ?Sized> Interner<T> {
 }
 
 /// The parts that labels of pods share.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub struct LabelInterner {
     common: Interner<LabelMap>,
     of_owner: Interner<KnownLabels>,
@@ -56,8 +69,8 @@ impl LabelInterner {
     }
 }
 
-/// The parts that pods of a model share. A copied model starts without any: its pods still share those that they have.
-#[derive(Default)]
+/// The parts that pods of a model share.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Shared {
     origins: Interner<Origin>,
     labels: LabelInterner,
@@ -84,18 +97,6 @@ impl Shared {
         }
         pod.origin = self.origins.share(Arc::clone(&pod.origin));
         self.labels.share(&mut pod.labels);
-    }
-}
-
-impl Clone for Shared {
-    fn clone(&self) -> Self {
-        Self::default()
-    }
-}
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Shared")
     }
 }
 

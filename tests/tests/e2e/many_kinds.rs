@@ -1,4 +1,4 @@
-//! A gang whose pods are all different on thousands of nodes: the planner's effort is equivalence classes times nodes, and before it was
+//! A gang of pods that are all different, on thousands of nodes: the planner's effort is equivalence classes times nodes, and before it was
 //! bounded by what the members can use, such a gang never started, also in an empty cluster.
 
 use crate::MINUTE;

@@ -22,7 +22,6 @@ use giveway_crds::{PodGroup, Workload};
 use giveway_serving::patience;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use kube::core::ObjectMeta;
 use kube::{Api, Client, Resource};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -248,37 +247,25 @@ fn apply<K: Viewed>(event: Event<DecodedObject<K>>, unlisted: &mut NamespacedNam
             view.mark_synced(K::BIT);
         }
         Event::Listed(object) | Event::Applied(object) => {
-            let object = readable(object);
-            let metadata = object.as_ref().map_or_else(|metadata| &**metadata, K::meta);
+            let metadata = object.meta();
             let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
             if let Some(names) = unlisted.get_mut(namespace.unwrap_or_default()) {
                 names.remove(name.unwrap_or_default());
             }
-            view.write(|view| match &object {
-                Ok(object) => object.store(view),
-                Err(_) => K::remove(view, namespace, name),
-            });
+            match &object.0 {
+                Ok(object) => view.write(|view| object.store(view)),
+                Err(invalid) => {
+                    let (kind, error) = (name_of(K::BIT), &invalid.error);
+                    tracing::warn!(kind, ?namespace, ?name, error, "an object cannot be read and counts as absent");
+                    view.write(|view| K::remove(view, namespace, name));
+                }
+            }
         }
         Event::Deleted(object) => {
             let metadata = object.meta();
             view.write(|view| K::remove(view, metadata.namespace.as_deref(), metadata.name.as_deref()));
         }
     }
-}
-
-/// Returns the decoded object. If it could not be decoded, the error is logged, and the object's metadata is returned as the error.
-fn readable<K: Viewed>(object: DecodedObject<K>) -> Result<K, Box<ObjectMeta>> {
-    object.0.map_err(|invalid| {
-        let (namespace, name) = (&invalid.metadata.namespace, &invalid.metadata.name);
-        tracing::warn!(
-            kind = name_of(K::BIT),
-            ?namespace,
-            ?name,
-            error = invalid.error,
-            "an object cannot be read and counts as absent"
-        );
-        Box::new(invalid.metadata)
-    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use super::facts::{Allowance, BoundPod, PendingPod};
 use crate::namespaced::{Namespaced, NamespacedNames, names_of, take};
 use crate::view::ClusterView;
 use giveway_planner::model::{Interner, LabelInterner};
-use std::fmt;
 use std::sync::Arc;
 
 /// What the guard may look up.
@@ -29,7 +28,7 @@ pub struct GuardObjects {
 }
 
 /// The bound members of groups.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub struct BoundMembers {
     pods: Namespaced<BoundPod>,
     labels: LabelInterner,
@@ -60,22 +59,9 @@ impl BoundMembers {
     }
 }
 
-/// A copy starts without shared parts: its pods still share those that they have.
-impl Clone for BoundMembers {
-    fn clone(&self) -> Self {
-        Self { pods: self.pods.clone(), ..Self::default() }
-    }
-}
-
 impl PartialEq for BoundMembers {
     fn eq(&self, other: &Self) -> bool {
         self.pods == other.pods
-    }
-}
-
-impl fmt::Debug for BoundMembers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.pods.fmt(f)
     }
 }
 

@@ -48,7 +48,7 @@ pub struct Aim {
     pub namespace: String,
     /// The pod that is evicted or deleted.
     pub victim: String,
-    /// The pod that is nominated or whose scheduling gate is removed.
+    /// The pod that is nominated, or from which the scheduling gate is removed.
     pub member: String,
     /// The UID in the requests.
     pub uid: Option<String>,
