@@ -148,12 +148,13 @@ fn token(list: &str) -> Option<String> {
 fn as_kubectl_prints(page: &str) -> Result<Value> {
     let mut page: Value = serde_json::from_str(page)?;
     let kind = page["kind"].as_str().and_then(|kind| kind.strip_suffix("List")).context("a list")?.to_owned();
-    let version = page["apiVersion"].take();
+    let version = std::mem::replace(&mut page["apiVersion"], json!("v1"));
     for item in page["items"].as_array_mut().into_iter().flatten() {
         item["kind"] = json!(kind);
         item["apiVersion"] = version.clone();
     }
-    Ok(json!({"apiVersion": "v1", "kind": "List", "items": page["items"]}))
+    page["kind"] = json!("List");
+    Ok(page)
 }
 
 /// Creates a gang that preempts in this pool of nodes.
