@@ -21,6 +21,7 @@ mod memory;
 mod node;
 mod origin;
 mod pod;
+mod pods_by_name;
 pub mod quantity;
 mod requests;
 mod reservation;

@@ -69,7 +69,7 @@ pub struct Pod {
     /// The claims of devices that it names, while it has no node.
     pub(super) device_claims: Box<[DeviceClaimRef]>,
     /// Reasons why its feasible nodes are not fully known, as text; filled in by the model.
-    pub unknown: Vec<String>,
+    pub unknown: Box<[String]>,
     /// What it shares with the pods of its owner.
     pub(super) origin: Arc<Origin>,
 }
@@ -308,7 +308,7 @@ impl Pod {
             mirror: annotation(ANNOTATION_MIRROR).is_some(),
             claims: claims(spec, &key.name),
             device_claims: if bound { Box::default() } else { devices::claims(spec, status) },
-            unknown: Vec::new(),
+            unknown: Box::default(),
             origin: Arc::new(origin),
             key,
         };

@@ -37,7 +37,7 @@ fn claims_and_volumes_are_known_by_what_the_watches_say() {
     let mut world = World::new();
     let volumes = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]);
     world.pod(TestPod::new("p", 0).spec("volumes", volumes));
-    let unknown = |world: &World| world.model.cluster.pod(&world.key("p")).unwrap().unknown.clone();
+    let unknown = |world: &World| world.model.cluster.pod(&world.key("p")).unwrap().unknown.to_vec();
     assert_eq!(unknown(&world), ["claim data, which was not found"]);
     let claim = json!({"metadata": {"namespace": "default", "name": "data"}, "spec": {"volumeName": "pv"},
         "status": {"phase": "Bound"}});

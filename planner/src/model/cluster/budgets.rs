@@ -27,10 +27,8 @@ impl Cluster {
             return Ok(true);
         }
         self.remove_budget(&budget.key);
-        let first = ObjectKey::new(&budget.key.namespace, "");
-        let pods = self.pod_index.range(first..).take_while(|(key, _)| key.namespace == budget.key.namespace);
         let under = |index: &PodIndex| self.pod_at(*index).is_some_and(|pod| budget.matches(&pod.labels));
-        let pods: BTreeSet<PodIndex> = pods.map(|(_, index)| *index).filter(under).collect();
+        let pods: BTreeSet<PodIndex> = self.pod_index.in_namespace(&budget.key.namespace).filter(under).collect();
         let key = budget.key.clone();
         let index = self.budgets.insert(BudgetSlot { budget, pods: pods.clone() });
         self.budget_index.insert(key, index);

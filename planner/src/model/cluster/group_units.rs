@@ -249,7 +249,7 @@ mod tests {
         let name = |pod: &PodIndex| cluster.pod_at(*pod).unwrap().key.name.clone();
         let pods: Vec<_> = unit.iter().flat_map(|unit| &unit.pods).map(name).collect();
         let rows: Vec<_> =
-            cluster.pod_index.values().map(|pod| (name(pod), Row { class: 0, ..cluster.row(*pod) })).collect();
+            cluster.pod_index.all().map(|pod| (name(&pod), Row { class: 0, ..cluster.row(pod) })).collect();
         let rows: Vec<_> = rows
             .iter()
             .map(|(name, row)| {

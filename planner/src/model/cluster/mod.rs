@@ -29,6 +29,7 @@ use super::group::Group;
 use super::interner::Shared;
 use super::node::Node;
 use super::pod::Pod;
+use super::pods_by_name::PodsByName;
 use super::resources::ResourceNames;
 use super::selector::Selector;
 use super::slab::Slab;
@@ -81,7 +82,7 @@ pub struct Cluster {
     /// What all nodes together offer, by resource number.
     offered: Vec<i128>,
     pods: Slab<PodSlot>,
-    pod_index: BTreeMap<ObjectKey, PodIndex>,
+    pod_index: PodsByName,
     groups: Slab<GroupSlot>,
     group_index: BTreeMap<ObjectKey, GroupIndex>,
     budgets: Slab<BudgetSlot>,

@@ -73,7 +73,7 @@ impl Cluster {
     /// Returns, as text, the requirements of a pod that the planner cannot evaluate; kube-scheduler decides about them.
     pub fn not_modeled(&self, pod: &Pod) -> Vec<String> {
         let constraints = &pod.constraints;
-        let mut list = pod.unknown.clone();
+        let mut list = pod.unknown.to_vec();
         let mut terms = constraints.affinity.iter().chain(&constraints.anti_affinity);
         let unknown = |selector: &crate::model::Selector| !selector.is_empty() && !selector.asks_only_for(LABEL_NAME);
         if self.namespaces.is_empty() && terms.any(|term| term.namespaces.selector.as_ref().is_some_and(unknown)) {

@@ -145,14 +145,12 @@ impl Cluster {
 
     /// Returns every pod of the model, sorted by namespace and name.
     pub fn pods(&self) -> impl Iterator<Item = &Pod> {
-        self.pod_index.values().filter_map(|index| self.pod_at(*index))
+        self.pod_index.all().filter_map(|index| self.pod_at(index))
     }
 
     /// Returns the pods of a namespace, by name.
-    pub fn pods_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Pod> {
-        let first = ObjectKey::new(namespace, "");
-        let index = self.pod_index.range(first..).take_while(move |(key, _)| key.namespace == namespace);
-        index.filter_map(|(_, index)| self.pod_at(*index))
+    pub fn pods_in(&self, namespace: &str) -> impl Iterator<Item = &Pod> {
+        self.pod_index.in_namespace(namespace).filter_map(|index| self.pod_at(index))
     }
 
     /// Returns the pod with this key; `None` if it is not in the model.
@@ -213,7 +211,7 @@ impl Cluster {
 
     /// Returns the index of the pod with this key; `None` if it is not in the model.
     pub(crate) fn pod_index(&self, key: &ObjectKey) -> Option<PodIndex> {
-        self.pod_index.get(key).copied()
+        self.pod_index.get(key)
     }
 
     /// Returns the pod with this index; `None` if there is none.
@@ -227,10 +225,8 @@ impl Cluster {
     }
 
     /// Returns the index of every pod of a namespace that uses capacity of a node: it is bound and has not ended.
-    pub(crate) fn bound_in<'c>(&'c self, namespace: &'c str) -> impl Iterator<Item = PodIndex> + 'c {
-        let first = ObjectKey::new(namespace, "");
-        let here = self.pod_index.range(first..).take_while(move |(key, _)| key.namespace == namespace);
-        here.map(|(_, index)| *index).filter(|index| self.row(*index).node.is_some())
+    pub(crate) fn bound_in(&self, namespace: &str) -> impl Iterator<Item = PodIndex> + '_ {
+        self.pod_index.in_namespace(namespace).filter(|index| self.row(*index).node.is_some())
     }
 
     /// Returns one more than the largest index of a pod: the length of a list with an entry for each pod index.

@@ -62,7 +62,7 @@ impl Cluster {
         };
         let schedulers = config.profiles.iter().map(|(name, profile)| (name.clone(), scheduler(profile)));
         self.schedulers = Schedulers(schedulers.collect());
-        let pods: Vec<PodIndex> = self.pod_index.values().copied().collect();
+        let pods: Vec<PodIndex> = self.pod_index.all().collect();
         pods.into_iter().for_each(|pod| self.derive_fields_again(pod));
     }
 }

@@ -28,7 +28,7 @@ impl Cluster {
         if pod.constraints.added_affinity.as_ref() != added {
             pod.class_mut().constraints.added_affinity = added.cloned();
         }
-        pod.unknown = required.unknown;
+        pod.unknown = required.unknown.into();
         required.exclusive.sort();
         let known = &pod.constraints;
         let claims = known.exclusive.iter().filter(|exclusive| exclusive.port().is_none());
@@ -72,9 +72,8 @@ impl Cluster {
         if were_compared == (self.declaring > 0) {
             return;
         }
-        let pods = self.pod_index.values().copied();
         let pods: Vec<PodIndex> =
-            pods.filter(|pod| self.pod_at(*pod).is_some_and(|pod| !pod.features.is_empty())).collect();
+            self.pod_index.all().filter(|pod| self.pod_at(*pod).is_some_and(|pod| !pod.features.is_empty())).collect();
         pods.into_iter().for_each(|pod| self.derive_fields_again(pod));
     }
 
