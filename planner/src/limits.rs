@@ -381,11 +381,6 @@ pub(crate) const SMALL_UNIT: usize = 16;
 /// Beyond: it is found in a table of all nodes.
 pub(crate) const FEW_NODES: usize = 16;
 
-/// If the budgets of some pods, added up over the pods, are more than one in this number of all budgets, the counts of all are copied.
-/// Why: copying an entry of a table takes less time than inserting one into a map.
-/// Beyond: only the counts of these budgets are copied.
-pub(crate) const BUDGETS_COPIED: usize = 16;
-
 /// Victims whose memory is read in advance while a plan is written.
 /// Why: enough memory accesses at once that the processor waits for them together, which saves a fifth of the time to write a large plan.
 /// Beyond: the next victims are read when these are written.

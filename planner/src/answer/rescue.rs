@@ -79,7 +79,6 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
     problem.budgets = Budgets::new(cluster, &problem.potential.units, pod.priority, &in_flight);
     let fates = fates(&problem, pod, terms, only_node);
     let elsewhere = Elsewhere::new(cluster, &all, in_flight.reservations(cluster), Vec::new());
-    let mut effort = Effort::of_addon_search();
     let mut search = VictimSearch {
         problem: &problem,
         pod,
@@ -87,9 +86,8 @@ pub fn rescue(cluster: &Cluster, key: &ObjectKey, terms: &Terms, context: &Conte
         fates: &fates,
         occupancy: then,
         elsewhere: &elsewhere,
-        effort: &mut effort,
+        effort: Effort::of_addon_search(),
         best: None,
-        floor: 0,
         shares: BTreeMap::new(),
         groups: BTreeMap::new(),
     };

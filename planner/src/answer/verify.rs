@@ -50,7 +50,7 @@ pub(super) fn verify(problem: &Problem<'_>, occupancy: &Occupancy<'_>, found: &F
         }
         occupancy.take(&unit.pods);
     }
-    if !problem.budgets.may_evict(&problem.budgets.tally(), units()) {
+    if !problem.budgets.may_evict(&mut problem.budgets.tally(), units()) {
         return Err("A guaranteed budget would be violated.".to_owned());
     }
     for (member, rank) in &found.placed {

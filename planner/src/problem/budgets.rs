@@ -2,7 +2,6 @@
 //! budget is guaranteed (KEP-3280).
 
 use super::in_flight::InFlight;
-use crate::limits::BUDGETS_COPIED;
 use crate::model::{Budget, BudgetIndex, Cluster, PodIndex, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -142,6 +141,18 @@ impl<'a> Budgets<'a> {
         unit.threshold.is_some_and(|threshold| threshold > self.priority)
     }
 
+    /// Returns true if the victims in `tally` violate a budget that is guaranteed for one of them.
+    pub(crate) fn is_breached(&self, tally: &Tally) -> bool {
+        tally.breached > 0
+    }
+
+    /// Returns a lower bound on the number of victims in `tally` that violate a budget: the largest number of them above what one budget
+    /// allows.
+    pub(crate) fn most_above_allowed(&self, tally: &Tally) -> usize {
+        let above = |number: usize| tally.victims[number].saturating_sub(self.allowed(number));
+        (0..self.len()).map(above).max().unwrap_or(0)
+    }
+
     /// Returns the number of the first budget, by name, that the victims in `tally` violate although it is guaranteed for one of them;
     /// `None` if there is none.
     pub(crate) fn first_breached(&self, tally: &Tally) -> Option<usize> {
@@ -154,44 +165,50 @@ impl<'a> Budgets<'a> {
         guarded > 0 && victims > self.allowed(number)
     }
 
-    /// Returns what would result from adding these units of eviction to the victims in `tally`, which does not change: how many of their
-    /// pods would violate a budget, and true if any guaranteed budget would be violated.
+    /// Reverts the last [`Self::add`] of this unit (a single pod or a whole group) that is not reverted yet. Units are removed from `tally`
+    /// in the reverse order in which they were added.
+    pub(crate) fn remove(&self, tally: &mut Tally, unit: &Unit) {
+        if self.is_empty() {
+            return;
+        }
+        let guarded = self.guards(unit);
+        unit.pods.iter().rev().for_each(|pod| self.remove_pod(tally, *pod, guarded));
+    }
+
+    /// Reverts [`Self::add_pod`] for the pod that was added last.
+    fn remove_pod(&self, tally: &mut Tally, pod: PodIndex, guarded: bool) {
+        let mut violated = false;
+        for number in self.of_pod(pod) {
+            let breached = |tally: &Tally| self.breaches(*number, tally.victims[*number], tally.guarded[*number]);
+            violated |= tally.victims[*number] > self.allowed(*number);
+            let before = breached(tally);
+            tally.victims[*number] -= 1;
+            tally.guarded[*number] -= usize::from(guarded);
+            tally.breached -= usize::from(before && !breached(tally));
+        }
+        tally.violations -= usize::from(violated);
+    }
+
+    /// Returns what adding these units of eviction to the victims in `tally` would result in: how many of their pods would violate a
+    /// budget, and true if any guaranteed budget would be violated. `tally` is unchanged afterwards.
     pub(crate) fn preview<'u>(
         &self,
-        tally: &Tally,
-        units: impl Iterator<Item = &'u Unit<'u>> + Clone,
+        tally: &mut Tally,
+        units: impl DoubleEndedIterator<Item = &'u Unit<'u>> + Clone,
     ) -> (usize, bool) {
-        if self.is_empty() {
-            return (0, false);
-        }
-        let sets = units.clone().flat_map(|unit| &unit.pods).map(|pod| self.of_pod(*pod).len());
-        if sets.sum::<usize>() > self.len() / BUDGETS_COPIED {
-            let mut tally = tally.clone();
-            let violations = units.map(|unit| self.add(&mut tally, unit)).sum();
-            return (violations, tally.breached > 0);
-        }
-        let mut counts: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
-        let (mut violations, mut breached) = (0, tally.breached > 0);
-        for unit in units {
-            let guarded = self.guards(unit);
-            for pod in &unit.pods {
-                let mut violates = false;
-                for number in self.of_pod(*pod) {
-                    let start = (tally.victims[*number], tally.guarded[*number]);
-                    let (victims, guards) = counts.entry(*number).or_insert(start);
-                    *victims += 1;
-                    *guards += usize::from(guarded);
-                    violates |= *victims > self.allowed(*number);
-                    breached |= self.breaches(*number, *victims, *guards);
-                }
-                violations += usize::from(violates);
-            }
-        }
+        let violations = units.clone().map(|unit| self.add(tally, unit)).sum();
+        let breached = tally.breached > 0;
+        units.rev().for_each(|unit| self.remove(tally, unit));
         (violations, breached)
     }
 
     /// Returns true if the victims in `tally` and these units of eviction together violate no guaranteed budget.
-    pub(crate) fn may_evict<'u>(&self, tally: &Tally, units: impl Iterator<Item = &'u Unit<'u>> + Clone) -> bool {
+    /// `tally` is unchanged afterwards.
+    pub(crate) fn may_evict<'u>(
+        &self,
+        tally: &mut Tally,
+        units: impl DoubleEndedIterator<Item = &'u Unit<'u>> + Clone,
+    ) -> bool {
         !self.guarding || !self.preview(tally, units).1
     }
 
@@ -359,7 +376,7 @@ mod tests {
         let violated = |pods: &[PodIndex], priority: i32| {
             let units = [unit(pods)];
             let budgets = Budgets::new(&cluster, &units, priority, &InFlight::default());
-            (budgets.add(&mut budgets.tally(), &units[0]), budgets.may_evict(&budgets.tally(), units.iter()))
+            (budgets.add(&mut budgets.tally(), &units[0]), budgets.may_evict(&mut budgets.tally(), units.iter()))
         };
         assert_eq!(violated(&pods, 10), (1, false), "they may start between two evictions");
         assert_eq!(violated(&pods, 100), (0, true), "the budget is not guaranteed against this preemptor");

@@ -213,7 +213,7 @@ impl<'p, 'a> GreedySearch<'p, 'a> {
     fn victims_on(&mut self, class: &'p MemberClass, rank: Rank, remaining: usize) -> Option<VictimSet> {
         let member = *class.members.first()?;
         let sets = VictimSets { problem: self.problem, class, member, available: &self.available };
-        sets.cheapest(&mut self.layout.occupancy, &self.tally, rank, remaining)
+        sets.cheapest(&mut self.layout.occupancy, &mut self.tally, rank, remaining)
     }
 
     /// Returns the victim set (single pods and whole groups that are evicted together) with the lowest price after whose eviction inter-pod
@@ -248,7 +248,7 @@ impl<'p, 'a> GreedySearch<'p, 'a> {
             let units: Vec<UnitIndex> = units.into_iter().collect();
             let Some(set) = self.needed_to_enter(member, first, &units) else { continue };
             let gain = candidates.cells[cell].spare.iter().map(|(_, fit, _)| *fit).fold(0, usize::saturating_add);
-            let set = VictimSet::of(self.problem, &self.tally, set, gain.clamp(1, remaining), first);
+            let set = VictimSet::of(self.problem, &mut self.tally, set, gain.clamp(1, remaining), first);
             if let Some(set) = set
                 && best.as_ref().is_none_or(|best| set.price() < best.price())
             {

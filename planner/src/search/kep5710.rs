@@ -328,7 +328,7 @@ fn best_victims(
 /// Returns true if the eviction of all these units (single pods or whole groups) violates no guaranteed budget.
 fn may_evict(problem: &Problem<'_>, victims: &[UnitIndex]) -> bool {
     let units = victims.iter().map(|unit| &problem.potential.units[*unit]);
-    problem.budgets.may_evict(&problem.budgets.tally(), units)
+    problem.budgets.may_evict(&mut problem.budgets.tally(), units)
 }
 
 /// Step 3: chooses victims that violate no guaranteed budget. `victims` returns a choice among the units (single pods or whole groups)

@@ -1,5 +1,6 @@
 //! Search strategies: they choose placements and victims. No strategy writes explanations, and none keeps state for the next decision.
 
+mod branch_and_bound;
 pub(crate) mod domains;
 pub(crate) mod first_fit;
 pub(crate) mod found;
@@ -10,6 +11,7 @@ pub(crate) mod least_cost;
 pub(crate) mod matrix;
 mod missing;
 pub(crate) mod near;
+mod node_trial;
 mod numbers;
 pub(crate) mod packing;
 pub(crate) mod reprieve;

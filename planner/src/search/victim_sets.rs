@@ -90,7 +90,7 @@ impl VictimSet {
     /// evictions before, by budget; `rank` is the node for which the units were chosen. `None` if a guaranteed budget would be violated.
     pub(crate) fn of(
         problem: &Problem<'_>,
-        tally: &Tally,
+        tally: &mut Tally,
         units: Vec<UnitIndex>,
         gain: usize,
         rank: Rank,
@@ -152,7 +152,7 @@ impl VictimSets<'_, '_> {
     pub(crate) fn cheapest(
         &self,
         occupancy: &mut Occupancy<'_>,
-        tally: &Tally,
+        tally: &mut Tally,
         rank: Rank,
         remaining: usize,
     ) -> Option<VictimSet> {
@@ -184,7 +184,7 @@ impl VictimSets<'_, '_> {
     fn cheapest_by_count(
         &self,
         occupancy: &mut Occupancy<'_>,
-        tally: &Tally,
+        tally: &mut Tally,
         rank: Rank,
         remaining: usize,
         candidates: &[UnitIndex],
@@ -225,7 +225,7 @@ impl VictimSets<'_, '_> {
     fn best_of(
         &self,
         occupancy: &mut Occupancy<'_>,
-        tally: &Tally,
+        tally: &mut Tally,
         rank: Rank,
         remaining: usize,
         sets: impl Iterator<Item = Vec<UnitIndex>>,
@@ -233,8 +233,10 @@ impl VictimSets<'_, '_> {
         let problem = self.problem;
         let unit = |number: &UnitIndex| &problem.potential.units[*number];
         let mut best: Option<VictimSet> = None;
-        for units in sets.filter(|units| problem.budgets.may_evict(tally, units.iter().map(unit))) {
-            if !self.still_admits_without(occupancy, &units, rank) {
+        for units in sets {
+            if !problem.budgets.may_evict(tally, units.iter().map(unit))
+                || !self.still_admits_without(occupancy, &units, rank)
+            {
                 continue;
             }
             let set = VictimSet { price: self.price(occupancy, tally, &units, rank, remaining), units };
@@ -283,7 +285,7 @@ impl VictimSets<'_, '_> {
     fn least_important(
         &self,
         occupancy: &mut Occupancy<'_>,
-        tally: &Tally,
+        tally: &mut Tally,
         candidates: &[UnitIndex],
         rank: Rank,
     ) -> Vec<UnitIndex> {
@@ -304,7 +306,7 @@ impl VictimSets<'_, '_> {
 
     /// Returns these units (single pods or whole groups) in the order in which they are reprieved: first those whose eviction violates a
     /// budget, in addition to the evictions in `tally`; within both parts the most important first.
-    fn reprieve_order(&self, tally: &Tally, mut order: Vec<UnitIndex>) -> Vec<UnitIndex> {
+    fn reprieve_order(&self, tally: &mut Tally, mut order: Vec<UnitIndex>) -> Vec<UnitIndex> {
         let units = &self.problem.potential.units;
         order.sort_by(|a, b| importance::compare(&units[*a], &units[*b]));
         if !self.problem.budgets.is_empty() {
@@ -322,7 +324,7 @@ impl VictimSets<'_, '_> {
     fn price(
         &self,
         occupancy: &mut Occupancy<'_>,
-        tally: &Tally,
+        tally: &mut Tally,
         set: &[UnitIndex],
         rank: Rank,
         remaining: usize,

@@ -1,14 +1,14 @@
 //! Strategy `least-cost`: chooses victims and placement together, and minimises the cost by the order of step 9 (design, section 4).
 //!
 //! It starts from the plan of `kep5710` and only replaces it by a cheaper one, so that the result is never worse and places as many
-//! members. Small inputs are searched exhaustively ([`branch_and_bound`]); larger ones by removing part of a plan and completing it again
+//! members. Small inputs are searched exhaustively ([`branch and bound`](crate::search::branch_and_bound)); larger ones by removing part of a plan and completing it again
 //! ([`ruin_and_recreate`] for members of one class without inter-pod constraints, [`restarts`] otherwise), unless a lower bound proves that
 //! no plan is cheaper ([`lower_bound`]). The effort is bounded by counting, never by a clock, and random choices come from a fixed sequence
 //! of numbers: the same cluster gives the same plan. Of victims of one priority, those are exchanged at the end that lose more than others
 //! on their nodes ([`ties`]).
 
-mod branch_and_bound;
 mod chance;
+mod cheapest;
 mod completion;
 mod lower_bound;
 #[cfg(test)]
@@ -24,11 +24,12 @@ use crate::filters::{Occupancy, Rank};
 use crate::limits::{MATRIX_CHECKS, MATRIX_UNITS, PLACED_CHECKS, PLACED_LOOKS, PLACED_UNITS};
 use crate::model::PodIndex;
 use crate::problem::{Problem, UnitIndex};
+use crate::search::branch_and_bound::BranchAndBound;
 use crate::search::found::Found;
 use crate::search::kep5710;
 use crate::search::matrix::Matrix;
 use crate::search::packing;
-use branch_and_bound::BranchAndBound;
+use cheapest::Cheapest;
 use completion::{OccupancyTrial, complete};
 use giveway_crds::wording::{counted, part_of};
 use lower_bound::Bound;
@@ -98,9 +99,10 @@ fn improve_matrix(problem: &Problem<'_>, matrix: &mut Matrix, best: &mut Candida
     }
     let units = matrix.units();
     if units.len() <= MATRIX_UNITS {
-        let mut exact = BranchAndBound::new(problem, best.cost, MATRIX_CHECKS);
-        let ended = exact.run(&mut matrix.clone(), &mut matrix.clone(), &units, true);
-        let other = exact.into_best().and_then(|victims| complete(problem, matrix, &victims));
+        let cheapest = Cheapest::below(problem, Some(best.cost));
+        let mut exact = BranchAndBound::new(problem, cheapest, MATRIX_CHECKS, true);
+        let ended = exact.run(&mut matrix.clone(), &mut matrix.clone(), &in_order(problem, &units));
+        let other = exact.objective.victims.and_then(|victims| complete(problem, matrix, &victims));
         matrix.put_all_back();
         keep_cheaper(other, best);
         if ended {
@@ -134,15 +136,25 @@ fn improve_by_placement(
     let looks = problem.nodes.len().max(1) * problem.demand.members.len().max(1);
     if units.len() <= PLACED_UNITS {
         let exhausted_times = problem.effort.exhausted_times();
-        let mut exact = BranchAndBound::new(problem, best.cost, PLACED_CHECKS.min(PLACED_LOOKS / looks));
-        let ended = exact.run(&mut trial(), &mut trial(), &units, !occupancy.has_inter_pod_constraints());
-        keep_cheaper(exact.into_best().and_then(|victims| complete(problem, &mut trial(), &victims)), best);
+        let (checks, monotone) = (PLACED_CHECKS.min(PLACED_LOOKS / looks), !occupancy.has_inter_pod_constraints());
+        let cheapest = Cheapest::below(problem, Some(best.cost));
+        let mut exact = BranchAndBound::new(problem, cheapest, checks, monotone);
+        let ended = exact.run(&mut trial(), &mut trial(), &in_order(problem, &units));
+        let victims = exact.objective.victims;
+        keep_cheaper(victims.and_then(|victims| complete(problem, &mut trial(), &victims)), best);
         if ended && packing::is_exact(problem) && problem.effort.exhausted_times() == exhausted_times {
             return best.cost.bound();
         }
     }
     restarts::run(problem, occupancy, best, goal);
     CostBound::default()
+}
+
+/// Returns units (single pods or whole groups) in the order in which branch and bound decides on them: the most important first.
+fn in_order(problem: &Problem<'_>, units: &[UnitIndex]) -> Vec<UnitIndex> {
+    let mut order = units.to_vec();
+    order.sort_by(|a, b| problem.potential.compare(*a, *b));
+    order
 }
 
 /// Replaces `best` by the other plan if there is one and it costs less.
@@ -162,11 +174,11 @@ fn search_exhaustively(problem: &Problem<'_>, occupancy: &Occupancy<'_>) -> Opti
     }
     for goal in (problem.demand.need..=problem.demand.wanted).rev() {
         let trial = || OccupancyTrial::new(problem, occupancy, goal);
-        let mut exact = BranchAndBound::unbounded(problem, PLACED_CHECKS);
-        exact.run(&mut trial(), &mut trial(), &units, !occupancy.has_inter_pod_constraints());
-        let Some(best) = exact.into_best().and_then(|victims| complete(problem, &mut trial(), &victims)) else {
-            continue;
-        };
+        let (cheapest, monotone) = (Cheapest::below(problem, None), !occupancy.has_inter_pod_constraints());
+        let mut exact = BranchAndBound::new(problem, cheapest, PLACED_CHECKS, monotone);
+        exact.run(&mut trial(), &mut trial(), &in_order(problem, &units));
+        let victims = exact.objective.victims;
+        let Some(best) = victims.and_then(|victims| complete(problem, &mut trial(), &victims)) else { continue };
         let trace = vec![format!(
             "{} if the best choice among {} of a priority below {} is evicted: {}.",
             part_of(goal, problem.demand.members.len(), ("member", "members"), ("fits", "fit")),

@@ -1,18 +1,20 @@
 //! One pod: each node is a domain of its own, and on each the victims are chosen exactly when there are few.
 
 use super::CandidatePlan;
-use super::completion::NodeTrial;
 use super::found;
 use crate::api::{Cost, CostBound};
 use crate::filters::{Occupancy, Rank};
 use crate::limits::{NODE_CHECKS, NODE_UNITS, NODES_WITH_TIES};
 use crate::model::{PodIndex, ResourceId, Unit};
 use crate::problem::{Problem, UnitIndex, weight};
+use crate::search::branch_and_bound::BranchAndBound;
 use crate::search::domains::least_weight_to_free;
 use crate::search::found::Found;
-use crate::search::least_cost::branch_and_bound::BranchAndBound;
+use crate::search::least_cost::cheapest::Cheapest;
+use crate::search::least_cost::in_order;
 use crate::search::least_cost::ties::exchange_for_less_loss;
 use crate::search::near::RelevantPods;
+use crate::search::node_trial::NodeTrial;
 use crate::search::reprieve::{reprieve, with_plan};
 
 /// Returns a plan for a single pod that is cheaper than `first`, the result of the strategy `kep5710`, or `first` itself. If that strategy
@@ -41,16 +43,14 @@ pub(crate) fn search(problem: &Problem<'_>, occupancy: &Occupancy<'_>, first: Op
         if best.as_ref().is_some_and(|best| is_no_cheaper(problem, occupancy, member, rank, &units, &best.cost)) {
             continue;
         }
-        let mut exact = match &best {
-            Some(best) => BranchAndBound::new(problem, best.cost, checks),
-            None => BranchAndBound::unbounded(problem, checks),
-        };
+        let cheapest = Cheapest::below(problem, best.as_ref().map(|best| best.cost));
+        let mut exact = BranchAndBound::new(problem, cheapest, checks, !occupancy.has_inter_pod_constraints());
         let (least, most) = trials.get_or_insert_with(|| (trial(), trial()));
         (least.rank, most.rank) = (rank, rank);
-        complete &= exact.run(least, most, &units, !occupancy.has_inter_pod_constraints());
+        complete &= exact.run(least, most, &in_order(problem, &units));
         problem.effort.take(checks - exact.checks_left());
         checks = exact.checks_left();
-        let Some(victims) = exact.into_best() else { continue };
+        let Some(victims) = exact.objective.victims else { continue };
         let placed = vec![(member, rank)];
         let mut cleared = with_plan(problem, occupancy, &victims, &placed);
         let victims = reprieve(problem, &mut cleared, &placed, &victims);

@@ -21,7 +21,7 @@ pub(super) fn exchange_for_less_loss(problem: &Problem<'_>, occupancy: &Occupanc
     let units = &problem.potential.units;
     let mut cleared = with_plan(problem, occupancy, &victims, &best.placed);
     let victims = reprieve(problem, &mut cleared, &best.placed, &victims);
-    if problem.budgets.may_evict(&problem.budgets.tally(), victims.iter().map(|unit| &units[*unit]))
+    if problem.budgets.may_evict(&mut problem.budgets.tally(), victims.iter().map(|unit| &units[*unit]))
         && let Some(cost) = Cost::below(problem, &victims, &best.placed, Some(&best.cost))
     {
         (best.victims, best.cost) = (victims, cost);

@@ -5,14 +5,19 @@
 //! units that differ only in their names are one equivalence class, of which the first names are taken. So
 //! the result is exact unless the [effort](crate::problem::Effort) runs out, which the result says.
 
+mod node_candidates;
 mod weight;
 
 use crate::api::{Fate, Step};
 use crate::filters::{Occupancy, Rank};
 use crate::limits::ADDON_NODE_LOOKS;
-use crate::model::{ClassId, Labels, ObjectKey, Pod, PodIndex, RescueClass, ResourceId, UnitKind};
-use crate::problem::{Effort, Elsewhere, Problem, UnitIndex};
+use crate::model::{ClassId, ObjectKey, Pod, PodIndex, RescueClass, ResourceId, UnitKind};
+use crate::problem::{Effort, Elsewhere, Problem, Tally, UnitIndex};
+use crate::search::branch_and_bound::{BranchAndBound, EvictionTrial, Objective};
 use crate::search::missing::{put_back_if_enough, subtract};
+use crate::search::near::RelevantPods;
+use crate::search::node_trial::NodeTrial;
+use node_candidates::{EvictableUnit, NodeCandidates, UnitClass};
 use std::collections::{BTreeMap, BTreeSet};
 use weight::Weight;
 
@@ -31,14 +36,12 @@ pub(crate) struct VictimSearch<'p, 'a> {
     pub(crate) member: PodIndex,
     /// By index of the unit: whether it may be evicted.
     pub(crate) fates: &'p [Fate],
-    /// The cluster after the pods that are leaving anyway have terminated; changed during the search and restored.
+    /// The cluster after the pods that are leaving anyway have terminated.
     pub(crate) occupancy: Occupancy<'a>,
     pub(crate) elsewhere: &'p Elsewhere<'a>,
-    pub(crate) effort: &'p mut Effort,
+    pub(crate) effort: Effort,
     /// The choice of least weight so far.
     pub(crate) best: Option<AddonVictims<'a>>,
-    /// The effort that must be left when the search on the current node ends.
-    pub(crate) floor: usize,
     /// Cached requests of pods by equivalence class, as shares of what all nodes offer.
     pub(crate) shares: BTreeMap<ClassId, i128>,
     /// Groups that are disrupted together, whose pods are read once.
@@ -67,68 +70,6 @@ struct NodeBound<'a> {
     missing: Vec<i128>,
 }
 
-/// A unit of the current node that may be evicted.
-struct EvictableUnit {
-    unit: UnitIndex,
-    class: UnitClass,
-    /// What its eviction frees on the node, of each resource that the add-on requests.
-    freed: Vec<i128>,
-    /// The first step in which it can be evicted.
-    step: Step,
-}
-
-/// Equivalence class of units: any of them can be evicted instead of another one.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct UnitClass {
-    /// Pods that several budgets select: their eviction counts as a violation, because the Eviction API always refuses it.
-    in_several_budgets: usize,
-    /// Pods whose grace period is shortened.
-    shortened: usize,
-    /// Number of pods.
-    pods: usize,
-    /// Pods that fit on no other node.
-    stranded: usize,
-    /// Requests of the pods, as a share of what all nodes offer.
-    requests: i128,
-    /// Pods without a controller, which are not recreated.
-    uncontrolled: usize,
-    /// Whether it may be evicted only if it fits on another node.
-    elsewhere: bool,
-    /// Equivalence class of its first pod.
-    kind: ClassId,
-    /// The budgets of its pods, by number.
-    budgets: Vec<usize>,
-    /// Whether these budgets are guaranteed.
-    guarded: bool,
-    /// Its labels, if inter-pod constraints matter.
-    labels: Option<Labels>,
-    /// Set for a group that is disrupted together, so that it is a class of its own.
-    group: Option<UnitIndex>,
-}
-
-/// Sums over the chosen units of a node; the fields are as in [`UnitClass`].
-#[derive(Clone)]
-struct Sums {
-    in_several_budgets: usize,
-    shortened: usize,
-    pods: usize,
-    stranded: usize,
-    requests: i128,
-    uncontrolled: usize,
-    /// What the add-on is still missing on the node.
-    missing: Vec<i128>,
-}
-
-/// The units of one node that may be evicted.
-struct NodeCandidates {
-    rank: Rank,
-    candidates: Vec<EvictableUnit>,
-    /// By position in `candidates` and resource: what all candidates from this position on free.
-    rest: Vec<Vec<i128>>,
-    /// By position in `candidates` and resource: the most that one of the candidates from this position on frees.
-    most: Vec<Vec<i128>>,
-}
-
 impl<'a> VictimSearch<'_, 'a> {
     /// Searches the nodes of the problem, those with the lowest bound first, and stores the best choice in `best`. Returns how many of the
     /// nodes that evictions could free were searched to the end or need not be, and how many of them there are; both are equal unless the
@@ -141,6 +82,9 @@ impl<'a> VictimSearch<'_, 'a> {
             }
         }
         bounds.sort();
+        let near = RelevantPods::new(self.problem, &self.occupancy);
+        let trial = || NodeTrial { occupancy: self.occupancy.clone(), member: self.member, rank: 0, near: &near };
+        let ([mut least, mut most], monotone) = ([trial(), trial()], !self.occupancy.has_inter_pod_constraints());
         let (all, mut exact) = (bounds.len(), true);
         for (looked, (bound, missing)) in bounds.into_iter().enumerate() {
             if self.best.as_ref().is_some_and(|best| best.weight <= bound) {
@@ -149,63 +93,52 @@ impl<'a> VictimSearch<'_, 'a> {
             if self.effort.spent() {
                 return (looked, all);
             }
-            let node = self.candidates_on(bound.node, missing.len());
-            let sums = Sums {
-                in_several_budgets: 0,
-                shortened: 0,
-                pods: 0,
-                stranded: 0,
-                requests: 0,
-                uncontrolled: 0,
-                missing,
-            };
+            (least.rank, most.rank) = (bound.node, bound.node);
+            let node = self.candidates_on(bound.node, missing);
             for step in Step::ALL.into_iter().filter(|step| *step >= bound.step) {
-                self.greedy(&node, step, &sums);
+                self.greedy(&node, step, &mut least);
             }
-            self.floor = self.effort.left().saturating_sub(ADDON_NODE_LOOKS);
-            self.branch(&node, 0, &sums, &mut Vec::new(), &mut BudgetUse::default());
-            exact &= self.effort.left() > self.floor;
-            self.floor = 0;
+            let (units, checks) = (node.units(), ADDON_NODE_LOOKS.min(self.effort.left()));
+            let effort = self.effort.clone();
+            let on_node = SearchOnNode { search: self, node };
+            let mut search = BranchAndBound::new(on_node.search.problem, on_node, checks, monotone);
+            exact &= search.run(&mut least, &mut most, &units);
+            effort.take(checks - search.checks_left());
         }
         (if exact { all } else { all.saturating_sub(1) }, all)
     }
 
     /// Makes one choice on a node, with the units that `step` permits: repeatedly the unit (a single pod or a whole group) that frees most
     /// of what is missing, and then without units that turn out not to be needed. It becomes the best choice if the add-on fits and its
-    /// weight is lower. `start` has the sums before any unit is chosen.
-    fn greedy(&mut self, node: &NodeCandidates, step: Step, start: &Sums) {
-        let mut open: Vec<usize> = (0..node.candidates.len()).filter(|at| node.candidates[*at].step <= step).collect();
-        let (mut chosen, mut missing) = (Vec::new(), start.missing.clone());
+    /// weight is lower. No unit is removed from `trial` before and afterwards.
+    fn greedy(&mut self, node: &NodeCandidates, step: Step, trial: &mut NodeTrial<'_, '_>) {
+        let mut open: Vec<&EvictableUnit> = node.candidates.iter().filter(|candidate| candidate.step <= step).collect();
+        open.sort_by_key(|candidate| &candidate.class);
+        let (mut chosen, mut missing) = (Vec::new(), node.missing.clone());
         while missing.iter().any(|missing| *missing > 0) {
-            let covers = |at: &usize| covered(&node.candidates[*at].freed, &missing);
-            let Some((place, _)) = open.iter().enumerate().rev().max_by_key(|(_, at)| covers(at)) else { return };
+            let covers = |candidate: &&EvictableUnit| covered(&candidate.freed, &missing);
+            let Some((place, _)) = open.iter().enumerate().rev().max_by_key(|(_, candidate)| covers(candidate)) else {
+                return;
+            };
             if !self.effort.take(open.len()) {
                 return;
             }
-            let at = open.remove(place);
-            subtract(&mut missing, &node.candidates[at].freed);
-            chosen.push(at);
+            let candidate = open.remove(place);
+            subtract(&mut missing, &candidate.freed);
+            chosen.push(candidate);
         }
-        for at in chosen.clone() {
-            if put_back_if_enough(&mut missing, &node.candidates[at].freed) {
-                chosen.retain(|other| *other != at);
-            }
+        chosen.retain(|candidate| !put_back_if_enough(&mut missing, &candidate.freed));
+        let chosen: Vec<UnitIndex> = chosen.into_iter().map(|candidate| candidate.unit).collect();
+        let mut tally = self.problem.budgets.tally();
+        for unit in &chosen {
+            self.problem.budgets.add(&mut tally, &self.problem.potential.units[*unit]);
+            trial.take(*unit);
         }
-        let mut spent = BudgetUse::default();
-        let mut sums = start.clone();
-        for at in &chosen {
-            let candidate = &node.candidates[*at];
-            let unit = &self.problem.potential.units[candidate.unit];
-            spent.add(self.problem, unit.pods.iter(), candidate.class.guarded, 1);
-            self.occupancy.take(&unit.pods);
-            sums = sums.with(candidate);
+        let may_evict = !chosen.is_empty() && !self.problem.budgets.is_breached(&tally);
+        if may_evict && self.effort.take(1) && trial.enough() {
+            self.keep_if_lightest(node, &chosen);
         }
-        if !chosen.is_empty() && !spent.breached(self.problem) && self.fits(node.rank) {
-            self.keep_if_lightest(node, &sums, &chosen);
-        }
-        for at in &chosen {
-            self.occupancy.put(&self.problem.potential.units[node.candidates[*at].unit].pods);
-        }
+        chosen.iter().for_each(|unit| trial.put(*unit));
     }
 
     /// Returns a lower bound on the weight of the evictions that free the node with this rank (its index in the list of nodes); `None` if
@@ -337,24 +270,14 @@ impl<'a> VictimSearch<'_, 'a> {
     }
 
     /// Returns the units (single pods or whole groups) that may be evicted from the node with this rank (its index in the list of nodes),
-    /// with what each costs and frees. `resources` is the number of resources that the critical add-on requests.
-    fn candidates_on(&mut self, rank: Rank, resources: usize) -> NodeCandidates {
+    /// with what each costs and frees. `missing` is what the critical add-on lacks there.
+    fn candidates_on(&mut self, rank: Rank, missing: Vec<i128>) -> NodeCandidates {
         let units = self.problem.potential.on[rank].clone();
         let going = units.into_iter().filter(|unit| self.fates[*unit] != Fate::Stays);
         let mut candidates: Vec<EvictableUnit> = going.filter_map(|unit| self.candidate(unit, rank)).collect();
         let units = &self.problem.potential.units;
-        candidates.sort_by(|a, b| a.class.cmp(&b.class).then_with(|| units[a.unit].key.cmp(units[b.unit].key)));
-        let (mut rest, mut most) = (vec![vec![0; resources]], vec![vec![0; resources]]);
-        for candidate in candidates.iter().rev() {
-            let (mut sum, mut max) = (rest[rest.len() - 1].clone(), most[most.len() - 1].clone());
-            sum.iter_mut().zip(&candidate.freed).for_each(|(sum, freed)| *sum += freed);
-            max.iter_mut().zip(&candidate.freed).for_each(|(max, freed)| *max = (*max).max(*freed));
-            rest.push(sum);
-            most.push(max);
-        }
-        rest.reverse();
-        most.reverse();
-        NodeCandidates { rank, candidates, rest, most }
+        candidates.sort_by(|a, b| b.class.cmp(&a.class).then_with(|| units[a.unit].key.cmp(units[b.unit].key)));
+        NodeCandidates::new(rank, candidates, missing)
     }
 
     /// Returns a unit (a single pod or a whole group) as a candidate for eviction from the node with this rank (its index in the list of
@@ -392,75 +315,11 @@ impl<'a> VictimSearch<'_, 'a> {
         (!nowhere).then(|| EvictableUnit { unit, class, freed, step: self.price(unit).step })
     }
 
-    /// Returns true if the critical add-on fits on the node with this rank (its index in the list of nodes), with the chosen units (single
-    /// pods or whole groups) removed. Takes one look (a check of a node) from the effort; false if none is left.
-    fn fits(&mut self, rank: Rank) -> bool {
-        self.effort.take(1) && self.occupancy.refuse(self.member, rank).is_none()
-    }
-
-    /// Branch and bound: keeps the chosen units (single pods or whole groups) as the best choice if the add-on fits without them, otherwise
-    /// tries to add each candidate from position `from` on, as long as the choice can be lighter than the best one so far. `chosen` has
-    /// positions of candidates of the node; `sums` and `spent` are the sums over them and their evictions by budget.
-    fn branch(
-        &mut self,
-        node: &NodeCandidates,
-        from: usize,
-        sums: &Sums,
-        chosen: &mut Vec<usize>,
-        spent: &mut BudgetUse,
-    ) {
-        if !chosen.is_empty() && sums.missing.iter().all(|missing| *missing <= 0) && self.fits(node.rank) {
-            self.keep_if_lightest(node, sums, chosen);
-            return;
-        }
-        for at in from..node.candidates.len() {
-            let candidate = &node.candidates[at];
-            let enough = |(missing, rest): (&i128, &i128)| missing <= rest;
-            if self.effort.left() <= self.floor || !sums.missing.iter().zip(&node.rest[at]).all(enough) {
-                return;
-            }
-            // Of units of one class those with the first names are evicted.
-            if at > from && candidate.class == node.candidates[at - 1].class {
-                continue;
-            }
-            let unit = &self.problem.potential.units[candidate.unit];
-            let next = sums.with(candidate);
-            spent.add(self.problem, unit.pods.iter(), candidate.class.guarded, 1);
-            let bound = self.bound(node, at + 1, &next, spent);
-            let lighter = self.best.as_ref().is_none_or(|best| bound < best.weight);
-            if self.effort.take(1) && lighter && !spent.breached(self.problem) {
-                self.occupancy.take(&unit.pods);
-                chosen.push(at);
-                self.branch(node, at + 1, &next, chosen, spent);
-                chosen.pop();
-                self.occupancy.put(&unit.pods);
-            }
-            spent.add(self.problem, unit.pods.iter(), candidate.class.guarded, -1);
-        }
-    }
-
-    /// Returns a lower bound on the weight of every choice that has the chosen units (single pods or whole groups), which are summed up in
-    /// `sums` and `spent`, and further candidates of the node from position `from` on.
-    fn bound(&self, node: &NodeCandidates, from: usize, sums: &Sums, spent: &BudgetUse) -> Weight<'a> {
-        let violations = spent.most_above_allowed(self.problem).max(sums.in_several_budgets);
-        Weight {
-            step: Step::needed(violations, sums.shortened),
-            disturbances: sums.shortened + violations,
-            pods: sums.pods + least_further_evictions(&sums.missing, &node.most[from]),
-            stranded: sums.stranded,
-            requests: sums.requests,
-            uncontrolled: sums.uncontrolled,
-            node: node.rank,
-            names: Vec::new(),
-        }
-    }
-
-    /// Makes the units at the positions `chosen` in the candidates of the node the best choice, if their weight is lower and those of them
-    /// that may be evicted only if they fit on other nodes do so together. The critical add-on fits after their eviction. A unit is a
-    /// single pod or a whole group.
-    fn keep_if_lightest(&mut self, node: &NodeCandidates, sums: &Sums, chosen: &[usize]) {
+    /// Makes these candidates of the node the best choice, if their weight is lower and those of them that may be evicted only if they fit
+    /// on other nodes do so together. The critical add-on fits after their eviction. A unit is a single pod or a whole group.
+    fn keep_if_lightest(&mut self, node: &NodeCandidates, units: &[UnitIndex]) {
         let (problem, cluster) = (self.problem, self.problem.cluster);
-        let units: Vec<UnitIndex> = chosen.iter().map(|at| node.candidates[*at].unit).collect();
+        let sums = node.sums(units);
         let pods = || units.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter().copied());
         let mut violating: BTreeSet<PodIndex> = problem.budgets.violating(cluster, pods()).into_iter().collect();
         violating.extend(pods().filter(|pod| self.problem.cluster.is_selected_by_several_budgets(*pod)));
@@ -486,24 +345,35 @@ impl<'a> VictimSearch<'_, 'a> {
         let gone: Vec<PodIndex> = pods().collect();
         let Some(rank) = cluster.rank_of(problem.nodes.index(node.rank)) else { return };
         if elsewhere.is_empty() || self.elsewhere.fit_elsewhere_together(&elsewhere, &gone, (self.member, rank)) {
-            self.best = Some(AddonVictims { units, weight });
+            self.best = Some(AddonVictims { units: units.to_vec(), weight });
         }
     }
 }
 
-impl Sums {
-    /// Returns the sums with one more candidate evicted.
-    fn with(&self, candidate: &EvictableUnit) -> Self {
-        let class = &candidate.class;
-        Self {
-            in_several_budgets: self.in_several_budgets + class.in_several_budgets,
-            shortened: self.shortened + class.shortened,
-            pods: self.pods + class.pods,
-            stranded: self.stranded + class.stranded,
-            requests: self.requests.saturating_add(class.requests),
-            uncontrolled: self.uncontrolled + class.uncontrolled,
-            missing: self.missing.iter().zip(&candidate.freed).map(|(missing, freed)| missing - freed).collect(),
-        }
+/// The search on one node: branch and bound minimizes the weight, and `best` has the choice of least weight on all nodes so far.
+struct SearchOnNode<'s, 'p, 'a> {
+    search: &'s mut VictimSearch<'p, 'a>,
+    node: NodeCandidates,
+}
+
+impl Objective for SearchOnNode<'_, '_, '_> {
+    /// Returns true if the candidates `chosen` and `rest` together free enough, and a lower bound on the weight of every choice that has all
+    /// of `chosen` is below the weight of the best choice.
+    fn can_improve(&self, chosen: &[UnitIndex], rest: &[UnitIndex], tally: &Tally) -> bool {
+        let budgets = &self.search.problem.budgets;
+        let violations = budgets.violations_of(tally).unwrap_or_else(|| budgets.most_above_allowed(tally));
+        let bound = self.node.bound(chosen, rest.len(), violations);
+        bound.is_some_and(|bound| self.search.best.as_ref().is_none_or(|best| bound < best.weight))
+    }
+
+    /// Makes the candidates `chosen` the best choice if their weight is lower, and those that must fit on other nodes do.
+    fn keep_if_better(&mut self, chosen: &[UnitIndex], _: &Tally, _: &mut impl EvictionTrial) {
+        self.search.keep_if_lightest(&self.node, chosen);
+    }
+
+    /// Returns true for two units (single pods or whole groups) of one equivalence class.
+    fn are_alike(&self, first: UnitIndex, second: UnitIndex) -> bool {
+        self.node.are_alike(first, second)
     }
 }
 
@@ -512,46 +382,4 @@ impl Sums {
 fn covered(freed: &[i128], missing: &[i128]) -> i128 {
     let lacking = freed.iter().zip(missing).filter(|(_, missing)| **missing > 0);
     lacking.map(|(freed, missing)| freed.min(missing).saturating_mul(1_000_000) / missing).sum()
-}
-
-/// Returns a lower bound on the number of further evictions that free the `missing` amounts, if one eviction frees at most the amounts in
-/// `most`. Both are by resource.
-fn least_further_evictions(missing: &[i128], most: &[i128]) -> usize {
-    let units = missing.iter().zip(most).filter(|(missing, _)| **missing > 0).map(|(missing, most)| match *most {
-        most if most > 0 => usize::try_from((missing + most - 1) / most).unwrap_or(usize::MAX / 2),
-        _ => 0,
-    });
-    units.max().unwrap_or(0)
-}
-
-/// Evictions of the chosen units by budget: by number of the budget, how many pods, and how many of them for which the budget is
-/// guaranteed.
-#[derive(Default)]
-struct BudgetUse(BTreeMap<usize, (i64, i64)>);
-
-impl BudgetUse {
-    /// Adds pods to the evictions of their budgets (`sign` 1), or subtracts them (`sign` -1). `guarded` says that the budgets are
-    /// guaranteed for these pods.
-    fn add<'u>(&mut self, problem: &Problem<'_>, pods: impl Iterator<Item = &'u PodIndex>, guarded: bool, sign: i64) {
-        for number in pods.flat_map(|pod| problem.budgets.of_pod(*pod)) {
-            let (pods, guards) = self.0.entry(*number).or_default();
-            *pods += sign;
-            *guards += sign * i64::from(guarded);
-        }
-    }
-
-    /// Returns by how many pods `pods` evictions exceed what the budget with this number allows; 0 if they do not.
-    fn above_allowed(problem: &Problem<'_>, number: usize, pods: i64) -> usize {
-        usize::try_from(pods).unwrap_or(0).saturating_sub(problem.budgets.allowed(number))
-    }
-
-    /// Returns true if these evictions violate a guaranteed budget; with further evictions they still do.
-    fn breached(&self, problem: &Problem<'_>) -> bool {
-        self.0.iter().any(|(number, (pods, guards))| *guards > 0 && Self::above_allowed(problem, *number, *pods) > 0)
-    }
-
-    /// Returns the largest number of evictions above what a budget allows, of all budgets: at least as many pods violate a budget.
-    fn most_above_allowed(&self, problem: &Problem<'_>) -> usize {
-        self.0.iter().map(|(number, (pods, _))| Self::above_allowed(problem, *number, *pods)).max().unwrap_or(0)
-    }
 }
