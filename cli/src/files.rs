@@ -11,12 +11,17 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 
 /// Size from which on JSON is read as a stream, in bytes.
 const LARGE: u64 = 64 << 20;
 
 /// Size of the pieces of a stream, in bytes.
 const PIECE: usize = 1 << 20;
+
+/// Number of objects that one thread hands to the other at once, and of batches that may wait for it.
+const BATCH: usize = 256;
+const AHEAD: usize = 4;
 
 /// What the parsers of JSON and YAML say about a text with more levels than [`nesting::DEEPEST`].
 const PARSER_IS_TOO_DEEP: &str = "recursion limit exceeded";
@@ -27,7 +32,7 @@ pub(crate) fn title(path: &Path) -> String {
 }
 
 /// Opens a file for reading; the path `-` is standard input.
-fn open(path: &Path) -> std::io::Result<Box<dyn Read>> {
+fn open(path: &Path) -> std::io::Result<Box<dyn Read + Send>> {
     if path == Path::new("-") { Ok(Box::new(std::io::stdin())) } else { Ok(Box::new(std::fs::File::open(path)?)) }
 }
 
@@ -82,13 +87,19 @@ fn is_json(text: &[u8]) -> bool {
     matches!(text.trim_ascii_start(), [b'{' | b'[', ..])
 }
 
-/// Reads a snapshot, and calls `take` with each object, reduced to the fields that the planner reads.
-pub(crate) fn each(path: &Path, take: impl FnMut(Value) -> Result<(), CliError>) -> Result<(), CliError> {
+/// Reads a snapshot, and calls `take` with each object, reduced to the fields that the planner reads. The text is decoded on a thread of
+/// its own, which is at most some batches of objects ahead of `take`.
+pub(crate) fn each(path: &Path, mut take: impl FnMut(Value) -> Result<(), CliError>) -> Result<(), CliError> {
     let file = title(path);
-    match open(path) {
-        Ok(reader) => Stream { file: &file, reader, large: LARGE }.each(take),
-        Err(source) => Err(CliError::Read { file, source }),
-    }
+    let reader = open(path).map_err(|source| CliError::Read { file: file.clone(), source })?;
+    let stream = Stream { file: &file, reader, large: LARGE };
+    let (sender, batches) = mpsc::sync_channel(AHEAD);
+    std::thread::scope(|scope| {
+        let decoding = scope.spawn(move || stream.send(&sender));
+        let taken = batches.into_iter().flatten().try_for_each(&mut take);
+        let decoded = decoding.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        taken.and(decoded)
+    })
 }
 
 /// A snapshot in a file that is read piece by piece.
@@ -100,6 +111,22 @@ struct Stream<'f, R> {
 }
 
 impl<R: Read> Stream<'_, R> {
+    /// Sends the objects of the snapshot in batches, and ends when the receiver is dropped.
+    fn send(self, batches: &mpsc::SyncSender<Vec<Value>>) -> Result<(), CliError> {
+        let (file, mut batch) = (self.file, Vec::with_capacity(BATCH));
+        let send = |batch| {
+            // This error is not reported: the receiver ended because of an error of its own, which is.
+            let ended = |_| CliError::Read { file: file.to_owned(), source: ErrorKind::BrokenPipe.into() };
+            batches.send(batch).map_err(ended)
+        };
+        let outcome = self.each(|object| {
+            batch.push(object);
+            if batch.len() < BATCH { Ok(()) } else { send(std::mem::replace(&mut batch, Vec::with_capacity(BATCH))) }
+        });
+        // What comes before an error is taken first.
+        send(batch).and(outcome)
+    }
+
     /// Calls `take` with each object of the snapshot. Objects of a large text in JSON are read one by one, so that not all of them are
     /// in memory.
     fn each(mut self, mut take: impl FnMut(Value) -> Result<(), CliError>) -> Result<(), CliError> {

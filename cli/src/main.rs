@@ -74,6 +74,10 @@ use error::CliError;
 use std::io::Write;
 use std::process::ExitCode;
 
+/// Objects are decoded on one thread and dropped on another, which the allocator of the C library does slowly: threads wait for each other.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Runs the command that the arguments name. Returns its exit status.
 fn main() -> ExitCode {
     let args = Args::parse();

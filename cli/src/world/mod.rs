@@ -155,13 +155,15 @@ pub(crate) fn key_of(metadata: &ObjectMeta) -> ObjectKey {
 
 /// Decodes an object from JSON. `file` is the name of its file for the error, which also names the object and the field.
 pub(crate) fn read<T: DeserializeOwned>(item: &Value, file: &str) -> Result<T, CliError> {
-    serde_path_to_error::deserialize(item).map_err(|error| CliError::Object {
+    let failed = |error: serde_path_to_error::Error<serde_json::Error>| CliError::Object {
         file: file.to_owned(),
         kind: item["kind"].as_str().unwrap_or_default().to_owned(),
         object: name_of(item),
         field: error.path().to_string(),
         problem: error.into_inner().to_string(),
-    })
+    };
+    // Decoding takes much longer if the path to each field is recorded, so it is recorded only for an error.
+    T::deserialize(item).or_else(|_| serde_path_to_error::deserialize(item).map_err(failed))
 }
 
 /// Returns `NAMESPACE/NAME`, or the name of an object without a namespace.
