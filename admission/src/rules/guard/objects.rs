@@ -22,20 +22,20 @@ pub struct GuardObjects {
     /// The pods that a scheduler may preempt for.
     pub waiting: Namespaced<PendingPod>,
     /// The bound, live pods that belong to a group.
-    pub members: BoundMembers,
+    pub members: BoundPods,
     /// Every budget.
     pub budgets: Namespaced<Allowance>,
 }
 
-/// The bound members of groups.
+/// The bound pods that belong to groups.
 #[derive(Clone, Debug, Default)]
-pub struct BoundMembers {
+pub struct BoundPods {
     pods: Namespaced<BoundPod>,
     labels: LabelInterner,
     groups: Interner<str>,
 }
 
-impl BoundMembers {
+impl BoundPods {
     /// Stores a pod, and replaces what was stored for its name.
     pub fn put(&mut self, namespace: &str, mut pod: BoundPod) {
         self.labels.share(&mut pod.labels);
@@ -59,7 +59,7 @@ impl BoundMembers {
     }
 }
 
-impl PartialEq for BoundMembers {
+impl PartialEq for BoundPods {
     fn eq(&self, other: &Self) -> bool {
         self.pods == other.pods
     }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn what_is_equal_for_many_pods_is_stored_once() {
-        let mut members = BoundMembers::default();
+        let mut members = BoundPods::default();
         for number in 0..6 {
             members.put("d", pod(number));
         }
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_pod_that_is_stored_again_replaces_the_earlier_one() {
-        let mut members = BoundMembers::default();
+        let mut members = BoundPods::default();
         members.put("d", pod(1));
         let changed = BoundPod { ready: true, ..pod(1) };
         members.put("d", changed.clone());
