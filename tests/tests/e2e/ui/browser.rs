@@ -20,7 +20,7 @@ pub(super) const ARROW_RIGHT: &str = "\u{e014}";
 /// A browser with one window.
 pub(super) struct Browser {
     /// Ends the driver when it is dropped.
-    _driver: Child,
+    driver: Child,
     port: u16,
     session: String,
 }
@@ -42,7 +42,7 @@ impl Browser {
                 break port.trim_end_matches('.').parse().unwrap();
             }
         };
-        let mut browser = Self { _driver: driver, port, session: String::new() };
+        let mut browser = Self { driver, port, session: String::new() };
         let flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,1000"];
         let options = json!({"binary": chromium, "args": flags});
         let capabilities = json!({"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}});
@@ -112,6 +112,29 @@ impl Browser {
             }
         })
         .await
+    }
+
+    /// Returns the memory of the processes that show pages of this browser, in MiB: its share of what processes have in common counts.
+    pub(super) fn page_memory(&self) -> u64 {
+        let parent = |pid: u32| {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse::<u32>().ok())
+        };
+        let is_own = |pid: &u32| {
+            let mut ancestors = std::iter::successors(Some(*pid), |pid| parent(*pid));
+            ancestors.any(|pid| Some(pid) == self.driver.id())
+        };
+        let shows_a_page = |pid: &u32| {
+            let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            command.contains("--type=renderer")
+        };
+        let share = |pid: u32| {
+            let memory = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+            memory.lines().find_map(|line| line.strip_prefix("Pss:")?.split_whitespace().next()?.parse::<u64>().ok())
+        };
+        let processes = std::fs::read_dir("/proc").into_iter().flatten();
+        let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+        pids.filter(shows_a_page).filter(is_own).filter_map(share).sum::<u64>() / 1024
     }
 
     /// Writes an image of the window to `GIVEWAY_SCREENSHOTS`, if that is set.
