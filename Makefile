@@ -283,6 +283,9 @@ demo: controlplane release ## Watch pods of a full cluster being evicted for a g
 demo-critical: controlplane release ## Watch CoreDNS return to a full cluster, and which pods are evicted for it (KEEP=1 leaves it running)
 	@target/release/giveway-dev demo-critical $(if $(KEEP),--keep)
 
+newcomer: controlplane ## Time the path of a newcomer: a clone, the build and `make demo`, without Go (8 minutes)
+	@tests/newcomer.sh $(CONTROLPLANE)
+
 test-install: dist ## Install what `make dist` made into an empty control plane, use, upgrade and remove it
 	@$(MAKE) --no-print-directory run-install
 

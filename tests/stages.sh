@@ -82,7 +82,7 @@ test_stages() {
 
 # Each stage of a release, with what it needs that may be missing here.
 # `scale` is `make bench-scale` with a fifth of its pods; SCALE_NODES, SCALE_PODS and SCALE_GROUPS set other numbers.
-RELEASE="e2e-release oldest alerts dist install rehearsal book deny scale versions kinds upgrade mutants mutants-operator mutants-e2e soak"
+RELEASE="e2e-release oldest alerts dist install rehearsal newcomer book deny scale versions kinds upgrade mutants mutants-operator mutants-e2e soak"
 release_stage() {
     case $1 in
     e2e-release) stage "$1" target e2e-release E2E_THREADS="$threads" ;;
@@ -91,6 +91,7 @@ release_stage() {
     dist) stage "$1" target dist ;;
     install) if [ -f "$logs/dist.status" ]; then stage "$1" target run-install; else stage "$1" target test-install; fi ;;
     rehearsal) stage "$1" target release-rehearsal ;;
+    newcomer) stage "$1" target newcomer ;;
     book) stage "$1" target docs ;;
     deny)
         if command -v cargo-deny >/dev/null 2>&1; then stage "$1" target deny; else
