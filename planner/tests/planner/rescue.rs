@@ -128,6 +128,17 @@ fn within_a_step_pods_count_first_then_places_elsewhere_then_requests_then_contr
 }
 
 #[test]
+fn two_alike_pods_are_evicted_rather_than_the_one_that_frees_most_with_another() {
+    let low = |name: &str, cpus: &str| low(name, "n1").asks("cpu", cpus);
+    let objects = [node("n1", 7), addon("dns").asks("cpu", "4"), low("large", "3"), low("a", "2"), low("b", "2")];
+    assert_eq!(
+        names(&eviction(&cluster(&objects), &terms())),
+        ["a", "b"],
+        "both pairs are two pods, this one requests less"
+    );
+}
+
+#[test]
 fn a_pod_that_fits_elsewhere_is_evicted_before_a_smaller_one_that_does_not() {
     let only_n1 = |built: Built| built.set("/spec/nodeSelector", json!({"hostname": "n1"}));
     let objects = [
