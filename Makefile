@@ -25,6 +25,8 @@ GPUS ?= 0
 IN_TREE ?=
 MDBOOK := 0.5.4
 KEEP ?=
+# What `release` builds.
+BINS := --bins
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -230,7 +232,7 @@ test-release: need-cargo ## Run what only a release needs (ONLY="dist install" r
 
 release: need-cargo
 	@echo "Building Giveway (release): a few minutes the first time."
-	$(CARGO) build --release --workspace --bins
+	$(CARGO) build --release --workspace $(BINS)
 
 static: need-cargo
 	@packaging/static.sh $(TARGET)
@@ -278,15 +280,14 @@ down: ## Stop what `make up`, `make demo KEEP=1` or `make demo-critical KEEP=1` 
 	@if [ -x target/release/giveway-dev ]; then target/release/giveway-dev down; else echo "Nothing is running."; fi
 
 # The plugin takes a third of the time to compile, and only a cluster that stays needs it.
-demo: controlplane need-cargo ## Watch pods of a full cluster being evicted for a gang of 64 GPU pods (KEEP=1 leaves it running)
-	@echo "Building Giveway (release): some minutes the first time."
-	$(CARGO) build --release --workspace $(if $(KEEP),--bins,--bin giveway-operator --bin giveway-webhook --bin giveway-dev)
+demo: BINS = $(if $(KEEP),--bins,--bin giveway-operator --bin giveway-webhook --bin giveway-dev)
+demo: controlplane release ## Watch pods of a full cluster being evicted for a gang of 64 GPU pods (KEEP=1 leaves it running)
 	@target/release/giveway-dev demo $(if $(KEEP),--keep)
 
 demo-critical: controlplane release ## Watch CoreDNS return to a full cluster, and which pods are evicted for it (KEEP=1 leaves it running)
 	@target/release/giveway-dev demo-critical $(if $(KEEP),--keep)
 
-newcomer: controlplane ## Time the path of a newcomer: a clone, the build and `make demo`, without Go (8 minutes)
+newcomer: controlplane ## Time the path of a newcomer: a clone, the build and `make demo`, without Go (10 minutes)
 	@tests/newcomer.sh $(CONTROLPLANE)
 
 test-install: dist ## Install what `make dist` made into an empty control plane, use, upgrade and remove it
