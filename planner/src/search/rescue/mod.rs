@@ -17,7 +17,7 @@ use crate::search::branch_and_bound::{BranchAndBound, EvictionTrial, Objective};
 use crate::search::missing::{put_back_if_enough, subtract};
 use crate::search::near::RelevantPods;
 use crate::search::node_trial::NodeTrial;
-use node_candidates::{EvictableUnit, NodeCandidates, UnitClass};
+use node_candidates::{EvictableUnit, EvictionEffects, NodeCandidates, UnitClass};
 use std::collections::{BTreeMap, BTreeSet};
 use weight::Weight;
 
@@ -129,12 +129,9 @@ impl<'a> VictimSearch<'_, 'a> {
         }
         chosen.retain(|candidate| !put_back_if_enough(&mut missing, &candidate.freed));
         let chosen: Vec<UnitIndex> = chosen.into_iter().map(|candidate| candidate.unit).collect();
-        let mut tally = self.problem.budgets.tally();
-        for unit in &chosen {
-            self.problem.budgets.add(&mut tally, &self.problem.potential.units[*unit]);
-            trial.take(*unit);
-        }
-        let may_evict = !chosen.is_empty() && !self.problem.budgets.is_breached(&tally);
+        let (budgets, units) = (&self.problem.budgets, chosen.iter().map(|unit| &self.problem.potential.units[*unit]));
+        let may_evict = !chosen.is_empty() && budgets.may_evict(&mut budgets.tally(), units);
+        chosen.iter().for_each(|unit| trial.take(*unit));
         if may_evict && self.effort.take(1) && trial.enough() {
             self.keep_if_lightest(node, &chosen);
         }
@@ -287,30 +284,27 @@ impl<'a> VictimSearch<'_, 'a> {
         let found = &problem.potential.units[unit];
         let everywhere = cluster.rank_of(problem.nodes.index(rank))?;
         self.effort.take(2 * found.pods.len());
-        let mut class = UnitClass {
-            in_several_budgets: 0,
-            shortened: 0,
-            pods: found.pods.len(),
-            stranded: 0,
-            requests: 0,
-            uncontrolled: 0,
+        let mut effects = EvictionEffects { pods: found.pods.len(), ..EvictionEffects::default() };
+        let mut labels = None;
+        for index in &found.pods {
+            let pod = cluster.pod_at(*index)?;
+            effects.in_several_budgets += usize::from(cluster.is_selected_by_several_budgets(*index));
+            effects.shortened += usize::from(self.is_shortened(*index));
+            effects.stranded += usize::from(!self.elsewhere.fits_elsewhere_now(*index, everywhere));
+            effects.requests = effects.requests.saturating_add(self.share(*index));
+            effects.uncontrolled += usize::from(pod.owner.is_none());
+            labels = self.occupancy.has_inter_pod_constraints().then(|| pod.labels.clone());
+        }
+        let nowhere = self.fates[unit] == Fate::GoesElsewhere && effects.stranded > 0;
+        let class = UnitClass {
+            effects,
             elsewhere: self.fates[unit] == Fate::GoesElsewhere,
             kind: cluster.row(*found.pods.first()?).class,
             budgets: found.pods.iter().flat_map(|pod| problem.budgets.of_pod(*pod)).copied().collect(),
             guarded: problem.budgets.guards(found),
-            labels: None,
+            labels,
             group: (found.kind == UnitKind::PodGroup).then_some(unit),
         };
-        for index in &found.pods {
-            let pod = cluster.pod_at(*index)?;
-            class.in_several_budgets += usize::from(self.problem.cluster.is_selected_by_several_budgets(*index));
-            class.shortened += usize::from(self.is_shortened(*index));
-            class.stranded += usize::from(!self.elsewhere.fits_elsewhere_now(*index, everywhere));
-            class.requests = class.requests.saturating_add(self.share(*index));
-            class.uncontrolled += usize::from(pod.owner.is_none());
-            class.labels = self.occupancy.has_inter_pod_constraints().then(|| pod.labels.clone());
-        }
-        let nowhere = class.elsewhere && class.stranded > 0;
         let freed = self.freed(unit, rank);
         (!nowhere).then(|| EvictableUnit { unit, class, freed, step: self.price(unit).step })
     }
@@ -319,23 +313,13 @@ impl<'a> VictimSearch<'_, 'a> {
     /// on other nodes do so together. The critical add-on fits after their eviction. A unit is a single pod or a whole group.
     fn keep_if_lightest(&mut self, node: &NodeCandidates, units: &[UnitIndex]) {
         let (problem, cluster) = (self.problem, self.problem.cluster);
-        let sums = node.sums(units);
         let pods = || units.iter().flat_map(|unit| problem.potential.units[*unit].pods.iter().copied());
         let mut violating: BTreeSet<PodIndex> = problem.budgets.violating(cluster, pods()).into_iter().collect();
         violating.extend(pods().filter(|pod| self.problem.cluster.is_selected_by_several_budgets(*pod)));
         let violations = violating.len();
         let mut names: Vec<&ObjectKey> = units.iter().map(|unit| problem.potential.units[*unit].key).collect();
         names.sort();
-        let weight = Weight {
-            step: Step::needed(violations, sums.shortened),
-            disturbances: sums.shortened + violations,
-            pods: sums.pods,
-            stranded: sums.stranded,
-            requests: sums.requests,
-            uncontrolled: sums.uncontrolled,
-            node: node.rank,
-            names,
-        };
+        let weight = Weight { names, ..node.effects(units).weight(violations, node.rank) };
         if self.best.as_ref().is_some_and(|best| best.weight <= weight) {
             return;
         }

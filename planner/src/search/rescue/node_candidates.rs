@@ -21,18 +21,7 @@ pub(super) struct EvictableUnit {
 /// Equivalence class of units: any of them can be evicted instead of another one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct UnitClass {
-    /// Pods that several budgets select: their eviction counts as a violation, because the Eviction API always refuses it.
-    pub(super) in_several_budgets: usize,
-    /// Pods whose grace period is shortened.
-    pub(super) shortened: usize,
-    /// Number of pods.
-    pub(super) pods: usize,
-    /// Pods that fit on no other node.
-    pub(super) stranded: usize,
-    /// Requests of the pods, as a share of what all nodes offer.
-    pub(super) requests: i128,
-    /// Pods without a controller, which are not recreated.
-    pub(super) uncontrolled: usize,
+    pub(super) effects: EvictionEffects,
     /// Whether it may be evicted only if it fits on another node.
     pub(super) elsewhere: bool,
     /// Equivalence class of its first pod.
@@ -47,17 +36,48 @@ pub(super) struct UnitClass {
     pub(super) group: Option<UnitIndex>,
 }
 
-/// Sums over the chosen units of a node; the fields are as in [`UnitClass`].
-#[derive(Clone)]
-pub(super) struct Sums {
+/// What the eviction of a unit, or of all chosen units of a node, does to its pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct EvictionEffects {
+    /// Pods that several budgets select: their eviction counts as a violation, because the Eviction API always refuses it.
     pub(super) in_several_budgets: usize,
+    /// Pods that get a shorter grace period.
     pub(super) shortened: usize,
+    /// Number of pods.
     pub(super) pods: usize,
+    /// Pods that fit on no other node.
     pub(super) stranded: usize,
+    /// Requests of the pods, as a share of what all nodes offer.
     pub(super) requests: i128,
+    /// Pods without a controller, which are not recreated.
     pub(super) uncontrolled: usize,
-    /// What the add-on is still missing on the node.
-    pub(super) missing: Vec<i128>,
+}
+
+impl EvictionEffects {
+    /// Adds those of another unit (a single pod or a whole group).
+    fn add(&mut self, other: &Self) {
+        self.in_several_budgets += other.in_several_budgets;
+        self.shortened += other.shortened;
+        self.pods += other.pods;
+        self.stranded += other.stranded;
+        self.requests = self.requests.saturating_add(other.requests);
+        self.uncontrolled += other.uncontrolled;
+    }
+
+    /// Returns the weight of these evictions for a critical add-on on the node with this rank (its index in the list of nodes), if this
+    /// number of pods violates a budget. It has no names.
+    pub(super) fn weight<'a>(&self, violations: usize, node: Rank) -> Weight<'a> {
+        Weight {
+            step: Step::needed(violations, self.shortened),
+            disturbances: self.shortened + violations,
+            pods: self.pods,
+            stranded: self.stranded,
+            requests: self.requests,
+            uncontrolled: self.uncontrolled,
+            node,
+            names: Vec::new(),
+        }
+    }
 }
 
 /// The units of one node that may be evicted, in the order in which branch and bound decides on them.
@@ -111,44 +131,24 @@ impl NodeCandidates {
     /// Returns a lower bound on the weight of every choice that has all of the candidates `chosen` and some of the last `left` candidates:
     /// at least `violations` pods violate a budget. `None` if all of them together free too little.
     pub(super) fn bound<'a>(&self, chosen: &[UnitIndex], left: usize, violations: usize) -> Option<Weight<'a>> {
-        let (sums, from) = (self.sums(chosen), self.candidates.len() - left);
-        if sums.missing.iter().zip(&self.rest[from]).any(|(missing, rest)| missing > rest) {
+        let (effects, from) = (self.effects(chosen), self.candidates.len() - left);
+        let mut missing = self.missing.clone();
+        let chosen = chosen.iter().filter_map(|unit| self.candidate(*unit));
+        chosen.for_each(|candidate| subtract(&mut missing, &candidate.freed));
+        if missing.iter().zip(&self.rest[from]).any(|(missing, rest)| missing > rest) {
             return None;
         }
-        let violations = violations.max(sums.in_several_budgets);
-        Some(Weight {
-            step: Step::needed(violations, sums.shortened),
-            disturbances: sums.shortened + violations,
-            pods: sums.pods + least_further_evictions(&sums.missing, &self.most[from]),
-            stranded: sums.stranded,
-            requests: sums.requests,
-            uncontrolled: sums.uncontrolled,
-            node: self.rank,
-            names: Vec::new(),
-        })
+        let mut bound = effects.weight(violations.max(effects.in_several_budgets), self.rank);
+        bound.pods += least_further_evictions(&missing, &self.most[from]);
+        Some(bound)
     }
 
-    /// Returns the sums over these candidates.
-    pub(super) fn sums(&self, units: &[UnitIndex]) -> Sums {
-        let mut sums = Sums {
-            in_several_budgets: 0,
-            shortened: 0,
-            pods: 0,
-            stranded: 0,
-            requests: 0,
-            uncontrolled: 0,
-            missing: self.missing.clone(),
-        };
-        for EvictableUnit { class, freed, .. } in units.iter().filter_map(|unit| self.candidate(*unit)) {
-            sums.in_several_budgets += class.in_several_budgets;
-            sums.shortened += class.shortened;
-            sums.pods += class.pods;
-            sums.stranded += class.stranded;
-            sums.requests = sums.requests.saturating_add(class.requests);
-            sums.uncontrolled += class.uncontrolled;
-            subtract(&mut sums.missing, freed);
-        }
-        sums
+    /// Returns what the eviction of these candidates does.
+    pub(super) fn effects(&self, units: &[UnitIndex]) -> EvictionEffects {
+        let mut effects = EvictionEffects::default();
+        let candidates = units.iter().filter_map(|unit| self.candidate(*unit));
+        candidates.for_each(|candidate| effects.add(&candidate.class.effects));
+        effects
     }
 }
 
