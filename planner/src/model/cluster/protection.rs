@@ -56,7 +56,7 @@ impl Cluster {
     pub fn protect_critical_addons(&mut self, namespaces: Option<BTreeSet<String>>) {
         if self.protected_namespaces.critical != namespaces {
             self.protected_namespaces.critical = namespaces;
-            let bound = self.pod_index.all().filter(|index| self.row(*index).node.is_some()).collect();
+            let bound = self.bound().collect();
             self.renew_pods(bound);
         }
     }
